@@ -1,0 +1,1 @@
+//! The Rekindle supervisor: restores pre-warmed microVM snapshots and hands them out as sandboxes.
