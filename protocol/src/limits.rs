@@ -1,0 +1,61 @@
+//! Every bound of the agent protocol, in one place. `docs/agent-protocol.md` repeats them in words.
+
+use std::time::Duration;
+
+/// Largest encoded message. A longer length prefix ends the stream.
+pub const MAX_FRAME_BYTES: usize = 1024 * 1024;
+
+/// Largest piece of file content, input or output in one message.
+pub const MAX_CHUNK_BYTES: usize = 256 * 1024;
+
+/// The piece size both sides actually send.
+pub const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Largest source text and largest whole standard input of an execution.
+pub const MAX_INLINE_BYTES: usize = 512 * 1024;
+
+/// Streams open at once on one connection.
+pub const MAX_STREAMS: usize = 512;
+
+/// Executions under way at once in one guest.
+pub const MAX_EXECUTIONS: usize = 256;
+
+/// Characters of each output stream in a result, unless the caller asks otherwise.
+pub const DEFAULT_OUTPUT_LIMIT: usize = 4_000;
+
+/// Smallest output limit that leaves room for the marker of a cut.
+pub const MIN_OUTPUT_LIMIT: usize = 100;
+
+/// Largest output limit: 100,000 characters of four bytes, twice, fit in a frame.
+pub const MAX_OUTPUT_LIMIT: usize = 100_000;
+
+/// Bytes of full output kept for each stream of an execution, unless the sandbox says otherwise.
+pub const DEFAULT_KEPT_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Executions whose full output is kept; older ones are removed.
+pub const MAX_KEPT_OUTPUTS: usize = 32;
+
+/// Longest path.
+pub const MAX_PATH_BYTES: usize = 4096;
+
+/// Arguments and environment variables of one execution, and their bytes together.
+pub const MAX_ARGS: usize = 4096;
+/// Bytes of arguments and environment of one execution together.
+pub const MAX_ARG_BYTES: usize = 768 * 1024;
+
+/// Entries of one directory listing.
+pub const MAX_LIST_ENTRIES: usize = 10_000;
+
+/// Longest text of an [`Error`](crate::wire::Error).
+pub const MAX_MESSAGE_BYTES: usize = 4096;
+
+/// Largest uploaded file, unless the sandbox says otherwise.
+pub const DEFAULT_UPLOAD_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+
+/// Fresh entropy a restore must bring.
+pub const MIN_ENTROPY_BYTES: usize = 32;
+/// More entropy than this is refused.
+pub const MAX_ENTROPY_BYTES: usize = 512;
+
+/// How long a stream may be open before its request is complete.
+pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);

@@ -1,0 +1,168 @@
+//! Splits one byte stream into many with yamux: one stream per operation.
+//!
+//! The host is the client and opens streams; the agent accepts them. [`session`] returns a [`Driver`] that
+//! must be polled for anything to move: whoever owns the byte stream runs it.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
+use yamux::{Config, Connection, ConnectionError, Mode};
+
+use crate::limits::MAX_STREAMS;
+
+/// Largest body of one multiplexer frame that this side sends.
+pub const MAX_BODY_BYTES: usize = 64 * 1024;
+
+/// One operation's stream. Dropping it before it was closed resets it, which cancels the operation.
+pub type Stream = Compat<yamux::Stream>;
+
+/// Which end of the byte stream this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The supervisor's.
+    Host,
+    /// The agent's.
+    Guest,
+}
+
+/// The session is over; no stream can be opened any more.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the session with the agent is over")]
+pub struct SessionOver;
+
+/// Opens streams of a session. The session closes when the last opener is dropped.
+#[derive(Debug, Clone)]
+pub struct Opener {
+    requests: mpsc::Sender<oneshot::Sender<Stream>>,
+}
+
+impl Opener {
+    /// Opens one stream.
+    ///
+    /// # Errors
+    /// When the session is over.
+    pub async fn open(&self) -> Result<Stream, SessionOver> {
+        let (reply, stream) = oneshot::channel();
+        self.requests.send(reply).await.map_err(|_| SessionOver)?;
+        stream.await.map_err(|_| SessionOver)
+    }
+
+    /// Completes when the session is over.
+    pub async fn closed(&self) {
+        self.requests.closed().await;
+    }
+}
+
+/// Streams the peer opens.
+#[derive(Debug)]
+pub struct Incoming {
+    streams: mpsc::Receiver<Stream>,
+}
+
+impl Incoming {
+    /// The next one; `None` when the session is over.
+    pub async fn next(&mut self) -> Option<Stream> {
+        self.streams.recv().await
+    }
+}
+
+/// Starts a session on a byte stream on which [`preamble`](crate::preamble) has finished.
+pub fn session<T: AsyncRead + AsyncWrite + Unpin>(io: T, side: Side) -> (Opener, Incoming, Driver<T>) {
+    let mut config = Config::default();
+    config.set_max_num_streams(MAX_STREAMS);
+    // The smallest window yamux accepts for that many streams: it bounds what a peer can make us hold.
+    config.set_max_connection_receive_window(Some(MAX_STREAMS * yamux::DEFAULT_CREDIT as usize));
+    config.set_split_send_size(MAX_BODY_BYTES);
+    let mode = match side {
+        Side::Host => Mode::Client,
+        Side::Guest => Mode::Server,
+    };
+    let (requests, opening) = mpsc::channel(MAX_STREAMS);
+    let (accepted, streams) = mpsc::channel(MAX_STREAMS);
+    let driver = Driver {
+        connection: Connection::new(io.compat(), config, mode),
+        opening: Some(opening),
+        waiting: VecDeque::new(),
+        accepted,
+    };
+    (Opener { requests }, Incoming { streams }, driver)
+}
+
+/// Moves the bytes of a session.
+pub struct Driver<T> {
+    connection: Connection<Compat<T>>,
+    /// `None` once the session closes.
+    opening: Option<mpsc::Receiver<oneshot::Sender<Stream>>>,
+    waiting: VecDeque<oneshot::Sender<Stream>>,
+    accepted: mpsc::Sender<Stream>,
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
+    /// Runs until the peer or the last [`Opener`] ends the session.
+    ///
+    /// # Errors
+    /// When the byte stream fails or the peer breaks the multiplexer's rules.
+    pub async fn run(mut self) -> io::Result<()> {
+        poll_fn(|cx| self.poll(cx)).await.map_err(|error| match error {
+            ConnectionError::Io(error) => error,
+            ConnectionError::Closed => io::ErrorKind::ConnectionAborted.into(),
+            other => io::Error::new(io::ErrorKind::InvalidData, other),
+        })
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        while let Some(opening) = &mut self.opening {
+            match opening.poll_recv(cx) {
+                Poll::Ready(Some(reply)) => self.waiting.push_back(reply),
+                Poll::Ready(None) => self.opening = None,
+                Poll::Pending => break,
+            }
+        }
+        if self.opening.is_none() && self.waiting.is_empty() {
+            return self.connection.poll_close(cx);
+        }
+        while let Some(reply) = self.waiting.front() {
+            if reply.is_closed() {
+                self.waiting.pop_front();
+                continue;
+            }
+            match self.connection.poll_new_outbound(cx) {
+                Poll::Ready(Ok(stream)) => {
+                    if let Some(reply) = self.waiting.pop_front() {
+                        // A caller that gave up drops the stream, which resets it.
+                        let _ = reply.send(stream.compat());
+                    }
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => break,
+            }
+        }
+        loop {
+            match self.connection.poll_next_inbound(cx) {
+                // A side that does not accept drops the stream, which resets it.
+                Poll::Ready(Some(Ok(stream))) => drop(self.accepted.try_send(stream.compat())),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// A driver is also a plain future, for a task that owns nothing else.
+impl<T: AsyncRead + AsyncWrite + Unpin> Future for Driver<T> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Driver::poll(&mut self, cx).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests;
