@@ -1,0 +1,64 @@
+#!/bin/sh
+# Turns a base tree into a root image: agent, user and overlay files laid on top, then
+# erofs. Runs as root, or under fakeroot for an ordinary user. Touches nothing outside
+# the work directory. Called by `cargo xtask rootfs`:
+#
+#   assemble.sh unpack TREE BASE_TAR
+#   assemble.sh finish TREE AGENT USER UID GID HOME SHELL OVERLAY…
+#   assemble.sh pack   TREE IMAGE EPOCH UUID
+set -eu
+umask 022
+verb=$1 tree=$2
+shift 2
+
+case $verb in
+unpack)
+    mkdir "$tree"
+    # mknod needs real root, and the guest's /dev is a devtmpfs anyway.
+    tar -xf "$1" -C "$tree" --numeric-owner --same-permissions --exclude='./dev/*'
+    ;;
+finish)
+    agent=$1 user=$2 uid=$3 gid=$4 home=$5 shell=$6
+    shift 6
+    # The mount points the agent expects in a read-only root.
+    for dir in proc sys dev run mnt tmp home root; do mkdir -p "$tree/$dir"; done
+    rm -rf "$tree/run/"* "$tree/tmp/"* "$tree/var/log/"*
+    chmod 1777 "$tree/tmp"
+    chmod 700 "$tree/root"
+
+    # The user: no password, no way to log in, only executions of the agent.
+    echo "$user:x:$uid:$gid::$home:$shell" >>"$tree/etc/passwd"
+    echo "$user:x:$gid:" >>"$tree/etc/group"
+    [ ! -f "$tree/etc/shadow" ] || echo "$user:*:19000:0:99999:7:::" >>"$tree/etc/shadow"
+    [ ! -f "$tree/etc/gshadow" ] || echo "$user:*::" >>"$tree/etc/gshadow"
+    mkdir -p "$tree$home"
+    [ ! -d "$tree/etc/skel" ] || cp -R "$tree/etc/skel/." "$tree$home/"
+    chown -R "$uid:$gid" "$tree$home"
+    chmod 700 "$tree$home"
+
+    for overlay in "$@"; do
+        (cd "$overlay" && find . -type d | sort | while read -r dir; do
+            [ -d "$tree/$dir" ] || install -d -m 755 -o 0 -g 0 "$tree/$dir"
+        done)
+        (cd "$overlay" && find . -type f | sort | while read -r file; do
+            mode=644
+            [ ! -x "$file" ] || mode=755
+            rm -f "$tree/$file"
+            install -m "$mode" -o 0 -g 0 "$file" "$tree/$file"
+        done)
+    done
+    # The agent writes an identity over this at every restore.
+    : >"$tree/etc/machine-id"
+    rm -f "$tree/var/lib/dbus/machine-id"
+
+    install -m 755 -o 0 -g 0 "$agent" "$tree/usr/sbin/rekindle-agent"
+    ln -sf rekindle-agent "$tree/usr/sbin/init"
+    ;;
+pack)
+    mkfs.erofs --quiet -T "$2" -U "$3" "$1" "$tree"
+    ;;
+*)
+    echo "assemble.sh: unknown verb $verb" >&2
+    exit 2
+    ;;
+esac
