@@ -1,2 +1,78 @@
-//! stub
-fn main(){}
+//! `cargo xtask`: every developer command of the workspace, one file per verb.
+//!
+//! Builds what goes into a guest (agent, kernel, root images), installs what that needs,
+//! and runs the checks that CI runs. Nothing here ships to a user.
+#![forbid(unsafe_code)]
+
+mod agent;
+mod build;
+mod cache;
+mod ci;
+mod clean;
+mod download;
+mod hash;
+mod hint;
+mod hygiene;
+mod job;
+mod kernel;
+mod recipe;
+mod repo;
+mod rootfs;
+mod setup;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Developer commands of the Rekindle workspace.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Install missing system packages (as root) and find or download Firecracker
+    Setup(setup::Args),
+    /// Build the guest kernel
+    Kernel,
+    /// Build one root image, or all of them
+    Rootfs(rootfs::Args),
+    /// Build the guest agent, static and small
+    Agent,
+    /// Build everything a guest needs: agent, kernel, all root images
+    Build,
+    /// Remove old builds and leftovers from the cache
+    Clean(clean::Args),
+    /// Check the rules of the codebase that a machine can check
+    Tidy,
+    /// Run every check and test, and end with one line of counts
+    Test(test::Args),
+    /// Exactly what CI runs
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().verb {
+        Verb::Setup(args) => setup::run(&args),
+        Verb::Kernel => kernel::run(),
+        Verb::Rootfs(args) => rootfs::run(&args),
+        Verb::Agent => agent::run(),
+        Verb::Build => build::run(),
+        Verb::Clean(args) => clean::run(&args),
+        Verb::Tidy => tidy::run(),
+        Verb::Test(args) => test::run(&args),
+        Verb::Ci => ci::run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprint!("{}", hint::render(&error));
+            ExitCode::FAILURE
+        }
+    }
+}

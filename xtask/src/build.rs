@@ -1,0 +1,26 @@
+//! `cargo xtask build`: everything a guest needs, on a fresh machine or an old one.
+
+use anyhow::Result;
+
+use crate::cache::{Built, Cache};
+use crate::{agent, kernel, recipe, repo, rootfs, setup};
+
+/// Builds agent, kernel and all root images; what is up to date is left alone.
+pub fn run() -> Result<()> {
+    setup::packages()?;
+    let cache = Cache::open()?;
+    let agent = agent::build()?;
+    let kernel = kernel::build(&cache)?;
+    println!("agent              {}", agent.display());
+    tell("kernel", &kernel, "vmlinux");
+    for name in recipe::names(&repo::root().join("rootfs"))? {
+        let image = rootfs::build(&cache, &name, &agent)?;
+        tell(&format!("image {name}"), &image, rootfs::IMAGE);
+    }
+    Ok(())
+}
+
+fn tell(what: &str, built: &Built, file: &str) {
+    let state = if built.fresh { "new" } else { "up to date" };
+    println!("{what:<18} {} ({state})", built.dir.join(file).display());
+}

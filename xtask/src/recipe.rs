@@ -1,0 +1,240 @@
+//! Root image recipes: `rootfs/*.toml`, parsed strictly.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::hint::Hint;
+
+/// One image, as its file describes it. The keys are explained in `python-node.toml`.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// The file's name without its extension.
+    #[serde(skip)]
+    pub name: String,
+    /// One line about the image.
+    pub description: String,
+    /// Folders of `rootfs/files/` laid on top.
+    #[serde(default)]
+    pub overlays: Vec<String>,
+    /// Paths removed from the tree; wildcards allowed.
+    #[serde(default)]
+    pub strip: Vec<String>,
+    /// The distribution.
+    pub debian: Debian,
+    /// The unprivileged user.
+    pub user: User,
+    /// Node, if not from the distribution.
+    pub node: Option<Artifact>,
+    /// Python wheels.
+    #[serde(default)]
+    pub pip: Vec<Artifact>,
+    /// npm packages.
+    #[serde(default)]
+    pub npm: Vec<NpmPackage>,
+}
+
+/// The Debian release and the packages taken from it.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Debian {
+    /// Code name, such as `trixie`.
+    pub release: String,
+    /// Packages beside the essential ones.
+    pub packages: Vec<String>,
+}
+
+/// The user that executions run as.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// Login name.
+    pub name: String,
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+    /// Home folder.
+    pub home: String,
+    /// Login shell.
+    pub shell: String,
+}
+
+/// A pinned file from a package registry.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Artifact {
+    /// Package name; `[node]` needs none.
+    #[serde(default)]
+    pub name: String,
+    /// Exact version.
+    pub version: String,
+    /// Where it is.
+    pub url: String,
+    /// What it must be.
+    pub sha256: String,
+}
+
+/// A pinned npm package without dependencies.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NpmPackage {
+    /// Package name.
+    pub name: String,
+    /// Exact version.
+    pub version: String,
+    /// Where it is.
+    pub url: String,
+    /// What it must be.
+    pub sha256: String,
+    /// Commands it brings: name to path inside the package.
+    #[serde(default)]
+    pub bin: BTreeMap<String, String>,
+}
+
+impl Recipe {
+    /// Reads and checks the recipe of one image.
+    pub fn load(rootfs: &Path, name: &str) -> Result<Self> {
+        let path = rootfs.join(format!("{name}.toml"));
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("there is no image named {name}: cannot read {}", path.display()))
+            .hint(format!("the images are: {}", names(rootfs).unwrap_or_default().join(", ")))?;
+        Self::parse(name, &text)
+            .with_context(|| format!("{} is not a valid recipe", path.display()))
+            .hint("the keys are explained at the top of rootfs/python-node.toml")
+    }
+
+    fn parse(name: &str, text: &str) -> Result<Self> {
+        let mut recipe: Self = toml::from_str(text)?;
+        recipe.name = name.to_owned();
+        ensure!(is_word(name), "image name {name:?} has characters other than a-z, 0-9 and -");
+        ensure!(
+            is_word(&recipe.debian.release),
+            "debian.release {:?} is no code name",
+            recipe.debian.release
+        );
+        for package in &recipe.debian.packages {
+            let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
+            ensure!(
+                !package.is_empty() && package.chars().all(valid),
+                "{package:?} is no Debian package name"
+            );
+        }
+        for overlay in &recipe.overlays {
+            ensure!(is_word(overlay), "overlay {overlay:?} is no folder name");
+        }
+        for path in &recipe.strip {
+            let bad = |part: &str| part == "..";
+            ensure!(
+                path.starts_with('/')
+                    && path.len() > 4
+                    && !path.split('/').any(bad)
+                    && !path.contains(char::is_whitespace),
+                "strip path {path:?} is not a plain absolute path"
+            );
+        }
+        let user = &recipe.user;
+        ensure!(is_word(&user.name), "user name {:?} has characters other than a-z, 0-9 and -", user.name);
+        ensure!(user.uid >= 1000 && user.gid >= 1000, "user ids below 1000 belong to the system");
+        for field in [&user.home, &user.shell] {
+            ensure!(
+                field.starts_with('/')
+                    && !field.contains([':', '\n'])
+                    && !field.split('/').any(|part| part == ".."),
+                "{field:?} is not a plain absolute path"
+            );
+        }
+        for artifact in recipe.pip.iter().chain(&recipe.node) {
+            check_pin(&artifact.name, &artifact.version, &artifact.url, &artifact.sha256)?;
+        }
+        for package in &recipe.npm {
+            check_pin(&package.name, &package.version, &package.url, &package.sha256)?;
+        }
+        Ok(recipe)
+    }
+}
+
+/// The names of all image recipes, sorted.
+pub fn names(rootfs: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(rootfs).with_context(|| format!("cannot read {}", rootfs.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn check_pin(name: &str, version: &str, url: &str, sha256: &str) -> Result<()> {
+    let hexadecimal =
+        sha256.len() == 64 && sha256.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    ensure!(hexadecimal, "sha256 of {name} {version} is not 64 lower-case hexadecimal digits");
+    ensure!(url.starts_with("https://"), "url of {name} {version} does not start with https://");
+    let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "@/._+-".contains(c));
+    ensure!(
+        plain(name) && plain(version) && !version.is_empty(),
+        "{name:?} {version:?} is no package and version"
+    );
+    Ok(())
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+description = "test"
+[debian]
+release = "trixie"
+packages = ["python3"]
+[user]
+name = "user"
+uid = 1000
+gid = 1000
+home = "/home/user"
+shell = "/bin/bash"
+"#;
+
+    fn complaint(text: &str) -> String {
+        format!("{:#}", Recipe::parse("test", text).unwrap_err())
+    }
+
+    #[test]
+    fn the_recipes_of_this_repository_are_valid() {
+        let rootfs = crate::repo::root().join("rootfs");
+        let names = names(&rootfs).unwrap();
+        assert!(names.contains(&"minimal".to_owned()) && names.contains(&"python-node".to_owned()));
+        for name in names {
+            Recipe::load(&rootfs, &name).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_named() {
+        assert!(complaint(&format!("pakages = []\n{GOOD}")).contains("pakages"));
+    }
+
+    #[test]
+    fn a_loose_pin_is_refused() {
+        let pin = "[[pip]]\nname = \"x\"\nversion = \"1\"\nurl = \"https://x/x.whl\"\nsha256 = \"abc\"\n";
+        assert!(complaint(&format!("{GOOD}{pin}")).contains("sha256 of x 1"));
+    }
+
+    #[test]
+    fn names_that_could_reach_a_shell_or_another_folder_are_refused() {
+        assert!(complaint(&GOOD.replace("python3", "python3;reboot")).contains("no Debian package name"));
+        assert!(complaint(&GOOD.replace("/home/user", "/home/../root")).contains("plain absolute path"));
+        assert!(complaint(&format!("overlays = [\"../etc\"]\n{GOOD}")).contains("no folder name"));
+        assert!(complaint(&format!("strip = [\"/\"]\n{GOOD}")).contains("strip path"));
+    }
+}

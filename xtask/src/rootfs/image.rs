@@ -1,0 +1,172 @@
+//! The quick stage: agent, user and overlay files on a base tree, packed as erofs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use nix::unistd::geteuid;
+use serde::Serialize;
+
+use super::base;
+use crate::cache::{Cache, MANIFEST};
+use crate::hash::{self, Key};
+use crate::hint::Hint;
+use crate::job::{Job, bound_command};
+use crate::recipe::Recipe;
+use crate::{hygiene, repo, setup};
+
+/// The root file system.
+pub const IMAGE: &str = "image.erofs";
+/// Raised when the way of building changes.
+const FORMAT: &str = "1";
+
+#[derive(Serialize)]
+struct Manifest<'a> {
+    name: &'a str,
+    description: &'a str,
+    key: &'a str,
+    sha256: String,
+    size_bytes: u64,
+    base_key: &'a str,
+    agent_sha256: &'a str,
+    user: &'a crate::recipe::User,
+    packages: Vec<String>,
+}
+
+/// An image that could be built now: its key and what goes into it.
+pub struct Plan {
+    name: String,
+    /// Key of the image.
+    pub key: String,
+    base_key: String,
+    agent: PathBuf,
+    agent_sha256: String,
+    overlays: Vec<PathBuf>,
+}
+
+impl Plan {
+    /// The image's kind in the cache.
+    pub fn kind(&self) -> String {
+        format!("images/{}", self.name)
+    }
+}
+
+/// Works out what the image of a recipe depends on.
+pub fn plan(recipe: &Recipe, agent: &Path) -> Result<Plan> {
+    let root = repo::root().join("rootfs");
+    let agent = std::path::absolute(agent)?;
+    let agent_sha256 = hash::file(&agent).hint("run `cargo xtask agent`")?;
+    let base_key = base::key(recipe)?;
+    let mut key = Key::default()
+        .add("format", FORMAT)
+        .add("base", &base_key)
+        .add("agent", &agent_sha256)
+        .add("user", serde_json::to_string(&recipe.user)?)
+        .add("assemble", fs::read(root.join("assemble.sh")).context("cannot read rootfs/assemble.sh")?)
+        .add("erofs-utils", setup::installed_version("erofs-utils")?.unwrap_or_default());
+    let mut overlays = Vec::new();
+    for overlay in &recipe.overlays {
+        let dir = root.join("files").join(overlay);
+        let files = files_below(&dir)
+            .with_context(|| format!("the overlay {overlay} cannot be read"))
+            .hint("overlays are folders of rootfs/files/")?;
+        for file in files {
+            let executable = fs::metadata(&file)?.permissions().mode() & 0o100 != 0;
+            let name = file.strip_prefix(&dir).unwrap_or(&file).display().to_string();
+            key = key.add(&format!("{name} {executable}"), fs::read(&file)?);
+        }
+        overlays.push(dir);
+    }
+    Ok(Plan { name: recipe.name.clone(), key: key.finish(), base_key, agent, agent_sha256, overlays })
+}
+
+/// Makes [`IMAGE`] and its manifest in `work` from the base in `base_dir`.
+pub fn make(cache: &Cache, recipe: &Recipe, plan: &Plan, base_dir: &Path, work: &Path) -> Result<()> {
+    let mut job = Job::start(cache, &format!("image {}", recipe.name))?;
+    assemble(&mut job, recipe, plan, base_dir, work)?;
+    let image = work.join(IMAGE);
+    let packages = fs::read_to_string(base_dir.join(base::PACKAGES))?;
+    let size_bytes = fs::metadata(&image)?.len();
+    let manifest = Manifest {
+        name: &recipe.name,
+        description: &recipe.description,
+        key: &plan.key,
+        sha256: hash::file(&image)?,
+        size_bytes,
+        base_key: &plan.base_key,
+        agent_sha256: &plan.agent_sha256,
+        user: &recipe.user,
+        packages: packages.lines().map(str::to_owned).collect(),
+    };
+    fs::write(work.join(MANIFEST), serde_json::to_string_pretty(&manifest)? + "\n")?;
+    job.finish(&format!("built, {} MiB", size_bytes >> 20));
+    Ok(())
+}
+
+/// Makes [`IMAGE`] in `work`, and nothing else.
+pub fn assemble(job: &mut Job, recipe: &Recipe, plan: &Plan, base_dir: &Path, work: &Path) -> Result<()> {
+    let tree = work.join("tree");
+    let ids = work.join("ids");
+    job.step("unpacking the base")?;
+    job.run(script(&ids, "unpack").arg(&tree).arg(base_dir.join(base::TAR)))?;
+
+    job.step("adding the agent, the user and the overlays")?;
+    let user = &recipe.user;
+    job.run(
+        script(&ids, "finish")
+            .arg(&tree)
+            .arg(&plan.agent)
+            .args([&user.name, &user.uid.to_string(), &user.gid.to_string(), &user.home, &user.shell])
+            .args(&plan.overlays),
+    )?;
+    hygiene::check(&tree)?;
+
+    job.step("packing")?;
+    let image = work.join(IMAGE);
+    job.run(script(&ids, "pack").arg(&tree).arg(&image).args([super::EPOCH, &uuid(&plan.key)]))?;
+    fs::remove_dir_all(&tree)?;
+    let _ = fs::remove_file(&ids);
+    let size = fs::metadata(&image)?.len();
+    ensure!(size > 0, "mkfs.erofs left an empty image");
+    Ok(())
+}
+
+/// One verb of `assemble.sh`, as root or under fakeroot, which keeps owners in `ids`.
+fn script(ids: &Path, verb: &str) -> Command {
+    let mut command = if geteuid().is_root() {
+        bound_command("sh")
+    } else {
+        let mut command = bound_command("fakeroot");
+        if ids.exists() {
+            command.arg("-i").arg(ids);
+        }
+        command.arg("-s").arg(ids).arg("--").arg("sh");
+        command
+    };
+    command.arg(repo::root().join("rootfs/assemble.sh")).arg(verb);
+    command
+}
+
+/// The file system's id: the key, in the shape of a UUID.
+fn uuid(key: &str) -> String {
+    format!("{}-{}-{}-{}-{}", &key[0..8], &key[8..12], &key[12..16], &key[16..20], &key[20..32])
+}
+
+fn files_below(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut folders = vec![dir.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}

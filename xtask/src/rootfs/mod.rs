@@ -1,0 +1,78 @@
+//! `cargo xtask rootfs [NAME]`: root images from recipes, in two cached stages.
+//!
+//! ```text
+//! recipe: packages, pip, npm, node ──► base.tar     (base.rs, minutes, seldom)
+//! base + overlays + user + agent  ──► image.erofs   (image.rs, seconds, every new agent)
+//! ```
+
+mod base;
+mod image;
+mod reproduce;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::cache::{Built, Cache};
+use crate::recipe::{self, Recipe};
+use crate::{agent, repo, setup};
+
+pub use image::IMAGE;
+
+/// The one timestamp in every image: 2025-01-01. Real ones would change every build.
+const EPOCH: &str = "1735689600";
+
+/// Which images, and how.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Name of a recipe in rootfs/; all of them when left out
+    name: Option<String>,
+    /// Build everything a second time, aside, and compare the bytes
+    #[arg(long, requires = "name")]
+    check_reproducible: bool,
+}
+
+/// Builds the images asked for and says where they are.
+pub fn run(args: &Args) -> Result<()> {
+    let rootfs = repo::root().join("rootfs");
+    let names = match &args.name {
+        Some(name) => vec![name.clone()],
+        None => recipe::names(&rootfs)?,
+    };
+    // A bad recipe is reported before anything is installed or compiled.
+    let recipes = names.iter().map(|name| Recipe::load(&rootfs, name)).collect::<Result<Vec<_>>>()?;
+    let cache = Cache::open()?;
+    setup::packages()?;
+    let agent = agent_binary()?;
+    for recipe in &recipes {
+        let image = build_recipe(&cache, recipe, &agent)?;
+        println!("{}", image.dir.join(IMAGE).display());
+        if args.check_reproducible {
+            reproduce::check(&cache, recipe, &agent, &image.dir)?;
+        }
+    }
+    Ok(())
+}
+
+/// The image of the recipe with this name.
+pub fn build(cache: &Cache, name: &str, agent: &Path) -> Result<Built> {
+    build_recipe(cache, &Recipe::load(&repo::root().join("rootfs"), name)?, agent)
+}
+
+fn build_recipe(cache: &Cache, recipe: &Recipe, agent: &Path) -> Result<Built> {
+    let plan = image::plan(recipe, agent)?;
+    if let Some(dir) = cache.find(&plan.kind(), &plan.key) {
+        // Points `current` at it, which may be an older build that fits again.
+        return cache.build(&plan.kind(), &plan.key, |_| unreachable!("{} is built", dir.display()));
+    }
+    let base = base::build(cache, recipe)?;
+    cache.build(&plan.kind(), &plan.key, |work| image::make(cache, recipe, &plan, &base.dir, work))
+}
+
+/// The agent to install: `REKINDLE_AGENT` if a caller built it already, else a fresh build.
+fn agent_binary() -> Result<std::path::PathBuf> {
+    match std::env::var_os("REKINDLE_AGENT") {
+        Some(path) => Ok(path.into()),
+        None => agent::build(),
+    }
+}

@@ -1,0 +1,117 @@
+//! `cargo xtask test`: every check and test, ending in one line of counts.
+//!
+//! Formatting, clippy and tidy count as one test each. A test that could not run on this
+//! machine says so in the skip file; it is counted as skipped, with its reason, and not
+//! as passed.
+
+mod tally;
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cache::Cache;
+use crate::{agent, hint, kernel, recipe, repo, rootfs, setup, tidy};
+use tally::Tally;
+
+/// What to run.
+#[derive(clap::Args, Default)]
+pub struct Args {
+    /// Build no kernel and no images; tests that need them report a skip
+    #[arg(long)]
+    fast: bool,
+    /// Arguments for the test programs, such as part of a test's name
+    #[arg(last = true)]
+    filter: Vec<String>,
+}
+
+/// Runs everything; an error means that something failed.
+pub fn run(args: &Args) -> Result<()> {
+    let mut tally = Tally::default();
+    // With a filter a person is after one test, not after the state of the workspace.
+    if args.filter.is_empty() {
+        check(&mut tally, "cargo fmt", &mut cargo(&["fmt", "--all", "--check"]));
+        let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+        check(&mut tally, "cargo clippy", &mut cargo(&clippy));
+        tally.record("cargo xtask tidy", outcome(&tidy::run()));
+    }
+    let mut variables: Vec<(&str, OsString)> = Vec::new();
+    tally.record("preparation", outcome(&prepare(args, &mut variables)));
+
+    let skips = tempfile::NamedTempFile::new().context("cannot create the skip file")?;
+    variables.push(("REKINDLE_SKIP_FILE", skips.path().into()));
+    let mut command = cargo(&["test", "--workspace", "--no-fail-fast", "--"]);
+    command.args(&args.filter).envs(variables).stdout(Stdio::piped());
+    let mut child = command.spawn().context("cannot start cargo test")?;
+    let output = child.stdout.take().context("cargo test has no output")?;
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cannot read the output of cargo test")?;
+        println!("{line}");
+        tally.read(&line);
+    }
+    tally.end(child.wait()?.success());
+    tally.skip(&std::fs::read_to_string(skips.path())?);
+
+    print!("{}", tally.details());
+    println!("{}", tally.line());
+    if tally.failed() {
+        bail!("tests failed");
+    }
+    Ok(())
+}
+
+/// What the tests need: packages, agent, and unless `--fast` kernel, images, Firecracker.
+fn prepare(args: &Args, variables: &mut Vec<(&str, OsString)>) -> Result<()> {
+    setup::packages()?;
+    let agent = agent::build()?;
+    variables.push(("REKINDLE_AGENT", agent.clone().into()));
+    let cache = Cache::open()?;
+    variables.push(("REKINDLE_CACHE", cache.root().into()));
+    if args.fast {
+        return Ok(());
+    }
+    let firecracker = setup::report_firecracker(&cache, false)?;
+    eprintln!("firecracker: {firecracker}");
+    if let Some(path) = setup::find_firecracker(&cache) {
+        variables.push(("REKINDLE_FIRECRACKER", path.into()));
+    }
+    kernel::build(&cache)?;
+    for name in recipe::names(&repo::root().join("rootfs"))? {
+        rootfs::build(&cache, &name, &agent)?;
+    }
+    Ok(())
+}
+
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(repo::root()).args(args);
+    // What `cargo run` set for this program would make the workspace build anew.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+fn check(tally: &mut Tally, name: &str, command: &mut Command) {
+    eprintln!("==> {name}");
+    let passed = match command.status() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            eprintln!("cannot start {name}: {error}");
+            false
+        }
+    };
+    tally.record(name, passed);
+}
+
+fn outcome(result: &Result<()>) -> bool {
+    if let Err(error) = result {
+        eprint!("{}", hint::render(error));
+    }
+    result.is_ok()
+}

@@ -1,0 +1,123 @@
+//! Counting what libtest prints.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Counts of one run.
+#[derive(Default)]
+pub struct Tally {
+    passed: usize,
+    ignored: usize,
+    failures: Vec<String>,
+    counted_failures: usize,
+    skips: BTreeMap<String, String>,
+}
+
+impl Tally {
+    /// Counts a check that is not a libtest test.
+    pub fn record(&mut self, name: &str, passed: bool) {
+        if passed {
+            self.passed += 1;
+        } else {
+            self.counted_failures += 1;
+            self.failures.push(name.to_owned());
+        }
+    }
+
+    /// Takes in one line of a test program's output.
+    pub fn read(&mut self, line: &str) {
+        if let Some(rest) = line.strip_prefix("test result: ") {
+            self.passed += count(rest, "passed");
+            self.counted_failures += count(rest, "failed");
+            self.ignored += count(rest, "ignored");
+        } else if let Some(name) =
+            line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
+        {
+            self.failures.push(name.to_owned());
+        }
+    }
+
+    /// Takes in how `cargo test` ended: it also fails when a program crashes or does not build.
+    pub fn end(&mut self, success: bool) {
+        let listed = self.failures.len();
+        if !success && self.counted_failures == 0 {
+            self.record("cargo test (a test program did not build, or crashed)", false);
+        } else if listed > self.counted_failures {
+            // A program that crashed after printing a failure has no result line.
+            self.counted_failures = listed;
+        }
+    }
+
+    /// Takes in the skip file: one `name<TAB>reason` a line.
+    pub fn skip(&mut self, text: &str) {
+        for line in text.lines() {
+            let (name, reason) = line.split_once('\t').unwrap_or((line, "no reason given"));
+            self.skips.insert(name.to_owned(), reason.to_owned());
+        }
+    }
+
+    /// Whether anything failed.
+    pub fn failed(&self) -> bool {
+        self.counted_failures > 0
+    }
+
+    /// The skips with their reasons, then the failures.
+    pub fn details(&self) -> String {
+        let mut text = String::new();
+        if !self.skips.is_empty() {
+            text.push_str("\nskipped on this machine:\n");
+            for (name, reason) in &self.skips {
+                let _ = writeln!(text, "  {name}: {reason}");
+            }
+        }
+        if !self.failures.is_empty() {
+            text.push_str("\nfailed:\n");
+            for name in &self.failures {
+                let _ = writeln!(text, "  {name}");
+            }
+        }
+        text
+    }
+
+    /// The last line.
+    pub fn line(&self) -> String {
+        // A reported skip returned normally, so libtest counted it as passed.
+        let passed = self.passed.saturating_sub(self.skips.len());
+        let skipped = self.skips.len() + self.ignored;
+        format!("{passed} passed, {} failed, {skipped} skipped", self.counted_failures)
+    }
+}
+
+/// The number before `word` in "ok. 5 passed; 0 failed; 1 ignored; …".
+fn count(summary: &str, word: &str) -> usize {
+    let words: Vec<&str> = summary.split([' ', ';', '.']).filter(|word| !word.is_empty()).collect();
+    words.windows(2).find(|pair| pair[1] == word).and_then(|pair| pair[0].parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_several_programs_add_up_and_skips_are_not_passes() {
+        let mut tally = Tally::default();
+        tally.record("cargo fmt", true);
+        tally.read(
+            "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s",
+        );
+        tally.read("test a::b ... FAILED");
+        tally.read("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out");
+        tally.skip("x::y\tno kvm\nx::y\tno kvm\n");
+        tally.end(false);
+        assert_eq!(tally.line(), "7 passed, 1 failed, 2 skipped");
+        assert!(tally.failed());
+        assert_eq!(tally.details(), "\nskipped on this machine:\n  x::y: no kvm\n\nfailed:\n  a::b\n");
+    }
+
+    #[test]
+    fn a_build_failure_is_a_failure() {
+        let mut tally = Tally::default();
+        tally.end(false);
+        assert_eq!(tally.line(), "0 passed, 1 failed, 0 skipped");
+    }
+}

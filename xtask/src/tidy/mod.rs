@@ -1,0 +1,85 @@
+//! `cargo xtask tidy`: the rules of the codebase that a machine can check.
+//!
+//! Every `.rs` file opens with `//!`, stays readable in length, imports only what its
+//! layer may know, and leaves nothing unfinished behind.
+
+mod headers;
+mod layers;
+mod size;
+mod words;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::repo;
+
+/// A Rust file of the workspace.
+pub struct Source {
+    /// Path from the root of the checkout, with `/`.
+    pub path: String,
+    /// The whole text.
+    pub text: String,
+}
+
+impl Source {
+    /// The text without the unit tests at its end; empty for files that are all tests.
+    fn without_tests(&self) -> &str {
+        if self.path.ends_with("/tests.rs") || self.path.contains("/tests/") {
+            return "";
+        }
+        self.text.find("\n#[cfg(test)]\nmod tests").map_or(&self.text, |end| &self.text[..end])
+    }
+}
+
+/// Checks the checkout; every broken rule is listed.
+pub fn run() -> Result<()> {
+    let mut sources = Vec::new();
+    collect(&repo::root(), &repo::root(), &mut sources)?;
+    sources.sort_by(|one, other| one.path.cmp(&other.path));
+    let mut complaints = size::stale_exceptions(&sources);
+    for source in &sources {
+        complaints.extend(headers::check(source));
+        complaints.extend(layers::check(source));
+        complaints.extend(size::check(source));
+        complaints.extend(words::check(source));
+    }
+    if complaints.is_empty() {
+        eprintln!("tidy: {} files are in order", sources.len());
+        return Ok(());
+    }
+    bail!("tidy found {} problems:\n  {}", complaints.len(), complaints.join("\n  "));
+}
+
+fn collect(root: &Path, dir: &Path, sources: &mut Vec<Source>) -> Result<()> {
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if name != "target" && name != "node_modules" && !name.starts_with('.') {
+                collect(root, &path, sources)?;
+            }
+        } else if name.ends_with(".rs") {
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let path = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            sources.push(Source { path, text });
+        }
+    }
+    Ok(())
+}
+
+/// A line without its comment. Good enough for code that rustfmt laid out.
+fn code(line: &str) -> &str {
+    let trimmed = line.trim_start();
+    if trimmed.starts_with("//") {
+        return "";
+    }
+    line.find(" // ").map_or(line, |at| &line[..at])
+}
+
+#[cfg(test)]
+fn source(path: &str, text: &str) -> Source {
+    Source { path: path.to_owned(), text: text.to_owned() }
+}
