@@ -22,7 +22,12 @@ finish)
     shift 6
     # The mount points the agent expects in a read-only root.
     for dir in proc sys dev run mnt tmp home root; do mkdir -p "$tree/$dir"; done
-    rm -rf "$tree/run/"* "$tree/tmp/"* "$tree/var/log/"*
+    rm -rf "$tree/run/"* "$tree/tmp/"* "$tree/var/log/"* "$tree/etc/apt" "$tree/var/lib/apt" \
+        "$tree/var/cache/"* "$tree/etc/.pwd.lock"
+    # The list of packages stays readable, the means to change it go.
+    rm -rf "$tree/var/lib/dpkg/"*-old "$tree/var/lib/dpkg/"lock* "$tree/var/lib/dpkg/triggers" \
+        "$tree/var/lib/dpkg/info" "$tree/var/lib/dpkg/updates" "$tree/var/lib/dpkg/alternatives"
+    for file in passwd group shadow gshadow subuid subgid; do rm -f "$tree/etc/$file-"; done
     chmod 1777 "$tree/tmp"
     chmod 700 "$tree/root"
 

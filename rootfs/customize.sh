@@ -50,6 +50,13 @@ if [ -s "$build/npm.list" ]; then
     done <"$build/npm.list"
 fi
 
+# Goes into the image's manifest.
+dpkg-query --show --showformat '${Package} ${Version}\n' | sort >"$build/packages.txt"
+for wheel in "$build/wheels/"*.whl; do
+    [ ! -e "$wheel" ] || basename "$wheel" | sed 's/^\([^-]*\)-\([^-]*\)-.*/pip:\1 \2/' >>"$build/packages.txt"
+done
+[ ! -f /usr/local/bin/node ] || echo "node $(/usr/local/bin/node --version)" >>"$build/packages.txt"
+
 # What nobody reads in a guest.
 rm -rf /usr/share/doc/* /usr/share/man/* /usr/share/info/* /usr/share/lintian \
     /usr/share/bug /usr/share/locale/* /usr/share/doc-base /usr/share/bash-completion \
@@ -79,8 +86,5 @@ if [ -d /usr/local/lib/python3*/dist-packages/matplotlib ]; then
     rm -f /etc/skel/.cache/matplotlib/*.lock
 fi
 
-# State of the tools that built this tree. The list of packages stays readable.
-rm -rf /var/cache/* /var/log/* /var/lib/apt /etc/apt /var/lib/systemd /var/tmp/* /tmp/* \
-    /var/lib/dpkg/*-old /var/lib/dpkg/lock* /var/lib/dpkg/triggers /var/lib/dpkg/info \
-    /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid- \
-    /root/.cache /etc/.pwd.lock /var/lib/pam /var/lib/ucf
+# State of the tools that ran in here. (What apt itself needs until the end, assemble.sh removes.)
+rm -rf /var/log/* /var/lib/systemd /var/tmp/* /tmp/* /root/.cache /var/lib/pam /var/lib/ucf
