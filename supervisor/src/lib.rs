@@ -1,1 +1,3 @@
 //! The Rekindle supervisor: restores pre-warmed microVM snapshots and hands them out as sandboxes.
+
+pub mod host;

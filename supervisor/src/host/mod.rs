@@ -1,0 +1,12 @@
+//! What the supervisor needs from the host's kernel: processes, control groups, KVM, disks.
+//!
+//! A leaf layer, called by `engine`, `vm` and the command line. It knows Linux and nothing of
+//! sandboxes, snapshots or virtual machine monitors.
+
+pub mod cgroup;
+pub mod cpu;
+pub mod kvm;
+pub mod open_guard;
+pub mod process;
+mod readable;
+pub mod scratch;

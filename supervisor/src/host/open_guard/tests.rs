@@ -1,0 +1,52 @@
+//! The guard on a real child: what is granted arrives read-only, the rest is refused.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::OpenGrant;
+use crate::host::process::{ProcessSpec, spawn};
+
+async fn shell(script: &str, grants: Vec<OpenGrant>) -> String {
+    let process = spawn(ProcessSpec {
+        program: PathBuf::from("/bin/sh"),
+        args: vec!["-c".into(), script.into()],
+        open_guard: Some(grants),
+        ..ProcessSpec::default()
+    })
+    .await
+    .expect("the shell starts");
+    process.wait().await;
+    process.output().text()
+}
+
+fn grant(path: &Path) -> OpenGrant {
+    OpenGrant {
+        path: CString::new(path.as_os_str().as_bytes()).expect("a path without NUL"),
+        descriptor: File::open(path).expect("readable").into(),
+    }
+}
+
+#[tokio::test]
+async fn a_granted_file_opened_for_writing_arrives_read_only() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("memory");
+    fs::write(&file, "original").expect("written");
+    let script = format!("exec 7<>'{0}'; cat <&7; echo changed >&7 && echo WRITTEN", file.display());
+    let output = shell(&script, vec![grant(&file)]).await;
+    assert!(output.starts_with("original"), "reading works: {output}");
+    assert!(!output.contains("WRITTEN"), "writing does not: {output}");
+    assert_eq!(fs::read_to_string(&file).expect("readable"), "original");
+}
+
+#[tokio::test]
+async fn a_file_without_a_grant_cannot_be_opened_for_writing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("other");
+    fs::write(&file, "original").expect("written");
+    let output = shell(&format!("cat '{0}'; echo changed >> '{0}'", file.display()), vec![]).await;
+    assert!(output.starts_with("original"), "{output}");
+    assert!(output.contains("ermission denied"), "{output}");
+    assert_eq!(fs::read_to_string(&file).expect("readable"), "original");
+}

@@ -1,0 +1,218 @@
+//! Starts a child inside its restrictions.
+//!
+//! ```text
+//! spawn() ──job──▶ the spawner thread ──fork──▶ child: cgroup → limits → user → tie to parent
+//!    ▲                                              → guard → keep descriptors → exec
+//!    └────────────── Process ◀──pidfd───────────────┘
+//! ```
+//!
+//! The kernel ties `PR_SET_PDEATHSIG` to the *thread* that forked, so every child is forked by one
+//! thread that lives as long as the supervisor: when the supervisor is killed, so are its children,
+//! and not a moment earlier. Called by engines only.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::Signal;
+use nix::unistd::{Gid, Uid, getppid, setgroups, setresgid, setresuid, setsid};
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
+use tokio::sync::oneshot;
+
+use super::child::Process;
+use super::spec::ProcessSpec;
+use crate::host::open_guard::{self, GuardError};
+
+/// Why a child could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// The kernel refused to start or prepare the program.
+    #[error("cannot start {}", program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// The guard on opening files could not be set up.
+    #[error("cannot guard what {} opens", program.display())]
+    Guard {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        #[source]
+        source: GuardError,
+    },
+}
+
+/// Starts the program and returns once it runs (its `exec` has succeeded).
+///
+/// # Errors
+/// When the program cannot be started with exactly the restrictions asked for; nothing is left
+/// running then.
+pub async fn spawn(spec: ProcessSpec) -> Result<Process, SpawnError> {
+    let (reply, answer) = oneshot::channel();
+    let program = spec.program.clone();
+    let lost = |program| SpawnError::Start { program, source: io::Error::other("the spawner thread ended") };
+    if spawner().send(Job::Spawn { spec, reply }).is_err() {
+        return Err(lost(program));
+    }
+    match answer.await {
+        Ok(Ok(started)) => started.into_process(program).await,
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(lost(program)),
+    }
+}
+
+/// Waits, on the spawner thread, for a child nobody watches any more, so that it leaves no zombie.
+pub(super) fn reap_later(pidfd: OwnedFd) {
+    // Without the spawner thread the supervisor is ending, and init will do it.
+    let _ = spawner().send(Job::Reap { pidfd });
+}
+
+enum Job {
+    Spawn { spec: ProcessSpec, reply: oneshot::Sender<Result<Started, SpawnError>> },
+    Reap { pidfd: OwnedFd },
+}
+
+/// A child that runs, not yet watched.
+struct Started {
+    pid: u32,
+    handles: Option<(OwnedFd, OwnedFd)>,
+    guard: Option<open_guard::PendingGuard>,
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // Nobody took it over: the caller gave up while the child was being started.
+        if let Some((pidfd, _)) = self.handles.take() {
+            reap_later(pidfd);
+        }
+    }
+}
+
+impl Started {
+    async fn into_process(mut self, program: PathBuf) -> Result<Process, SpawnError> {
+        let guard = self.guard.take();
+        let (pidfd, output) = self.handles.take().expect("taken once, here");
+        let process = Process::watch(self.pid, pidfd, output)
+            .map_err(|source| SpawnError::Start { program: program.clone(), source })?;
+        if let Some(guard) = guard {
+            // From here the child may wait for an answer whenever it opens a file.
+            if let Err(source) = guard.serve() {
+                process.kill().await;
+                return Err(SpawnError::Guard { program, source });
+            }
+        }
+        Ok(process)
+    }
+}
+
+fn spawner() -> &'static Sender<Job> {
+    static SPAWNER: OnceLock<Sender<Job>> = OnceLock::new();
+    SPAWNER.get_or_init(|| {
+        let (sender, jobs) = channel();
+        let run = move || {
+            for job in jobs {
+                match job {
+                    Job::Spawn { spec, reply } => {
+                        let _ = reply.send(start(spec));
+                    }
+                    Job::Reap { pidfd } => kill_and_reap(&pidfd),
+                }
+            }
+        };
+        thread::Builder::new()
+            .name("rekindle-spawn".into())
+            .spawn(run)
+            .expect("the operating system can start one thread");
+        sender
+    })
+}
+
+fn kill_and_reap(pidfd: &OwnedFd) {
+    let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
+    let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+}
+
+fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
+    let ProcessSpec { program, args, inherit, cgroup, run_as, open_guard } = spec;
+    let failed = |source: io::Error| SpawnError::Start { program: program.clone(), source };
+    let guarded = |source: GuardError| SpawnError::Guard { program: program.clone(), source };
+
+    let (output, output_child) =
+        nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| failed(e.into()))?;
+    let also_stderr = output_child.try_clone().map_err(failed)?;
+    let guard = open_guard.map(open_guard::prepare).transpose().map_err(guarded)?;
+    let installer = guard.as_ref().map(open_guard::PreparedGuard::installer);
+
+    let mut command = Command::new(&program);
+    command.args(&args).env_clear().current_dir("/");
+    command.stdin(Stdio::null()).stdout(output_child).stderr(also_stderr);
+
+    let parent = nix::unistd::getpid();
+    let keep: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
+    let prepare_child = move || -> io::Result<()> {
+        if let Some(cgroup) = &cgroup {
+            cgroup.enter()?;
+        }
+        setsid()?;
+        setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+        if let Some(user) = run_as {
+            let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+            setgroups(&[])?;
+            setresgid(gid, gid, gid)?;
+            setresuid(uid, uid, uid)?;
+        }
+        // Changing the user clears the tie to the parent, so it comes after.
+        prctl::set_pdeathsig(Signal::SIGKILL)?;
+        if getppid() != parent {
+            return Err(io::Error::other("the supervisor died during the start"));
+        }
+        prctl::set_no_new_privs()?;
+        if let Some(installer) = &installer {
+            installer.install()?;
+        }
+        for fd in &keep {
+            keep_across_exec(*fd)?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe system calls run: the closure allocates
+    // nothing, takes no lock, and works on data that was prepared before the fork.
+    // JUSTIFICATION: a control group, a user and a parent-death signal can be set from nowhere else
+    // without a moment in which the child runs outside them.
+    unsafe { command.pre_exec(prepare_child) };
+
+    let child = command.spawn().map_err(failed)?;
+    drop(inherit);
+    let pid = child.id();
+    let raw =
+        i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| failed(io::Error::other("pid")))?;
+    // The child is not reaped by anyone else, so its pid is still its own.
+    let pidfd = pidfd_open(raw, PidfdFlags::empty()).map_err(|e| failed(e.into()))?;
+    let guard = match guard.map(open_guard::PreparedGuard::receive).transpose() {
+        Ok(guard) => guard,
+        Err(error) => {
+            kill_and_reap(&pidfd);
+            return Err(guarded(error));
+        }
+    };
+    Ok(Started { pid, handles: Some((pidfd, output)), guard })
+}
+
+/// Takes the close-on-exec mark off a descriptor in the child, leaving its number as it is.
+fn keep_across_exec(fd: RawFd) -> io::Result<()> {
+    // SAFETY: the descriptor is owned by the parent's `inherit` list, which outlives the fork.
+    let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty()))?;
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! What to start and under which restrictions: plain data for [`super::spawn`].
+//!
+//! Filled in by engines. Nothing here touches the system.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use crate::host::cgroup::CgroupJoin;
+use crate::host::open_guard::OpenGrant;
+
+/// The unprivileged user and group a child becomes before it runs its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunAs {
+    /// User id; supplementary groups are dropped.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// One program to start.
+///
+/// The child gets an empty environment, `/` as its directory, its own session, no core dumps, no way
+/// to gain privileges, and dies when the supervisor dies.
+#[derive(Debug, Default)]
+pub struct ProcessSpec {
+    /// Absolute path of the program.
+    pub program: PathBuf,
+    /// Its arguments, without the program's name.
+    pub args: Vec<OsString>,
+    /// Descriptors that stay open in the child *under the same number*, so that arguments can name
+    /// them. They are closed in the supervisor once the child runs.
+    pub inherit: Vec<OwnedFd>,
+    /// The control group the child enters before it runs a single instruction of the program.
+    pub cgroup: Option<CgroupJoin>,
+    /// Whom to become; `None` keeps the supervisor's user.
+    pub run_as: Option<RunAs>,
+    /// When set, the child can open nothing for writing except through these grants.
+    pub open_guard: Option<Vec<OpenGrant>>,
+}

@@ -1,0 +1,53 @@
+//! The last bytes of a stream that may never end.
+//!
+//! A monitor's messages and a guest's serial console are written by code that is not trusted; whatever
+//! they print, the supervisor keeps a fixed amount. Used by [`super::spawn`] and by engines.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// A shared, bounded window on the end of a byte stream.
+#[derive(Debug, Clone)]
+pub struct Tail {
+    ring: Arc<Mutex<VecDeque<u8>>>,
+    limit: usize,
+}
+
+impl Tail {
+    /// An empty window that keeps at most `limit` bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { ring: Arc::default(), limit }
+    }
+
+    /// Adds bytes and forgets the oldest ones beyond the limit.
+    pub fn push(&self, bytes: &[u8]) {
+        let bytes = &bytes[bytes.len().saturating_sub(self.limit)..];
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let excess = (ring.len() + bytes.len()).saturating_sub(self.limit);
+        ring.drain(..excess);
+        ring.extend(bytes);
+    }
+
+    /// What is in the window now.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+    }
+
+    /// The window as trimmed text; bytes that are not UTF-8 are replaced.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes()).trim().to_owned()
+    }
+
+    /// Reads `source` until it ends or fails, keeping its tail.
+    pub async fn drain(self, mut source: impl AsyncRead + Unpin) {
+        let mut buffer = [0_u8; 4096];
+        while let Ok(count @ 1..) = source.read(&mut buffer).await {
+            self.push(&buffer[..count]);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Scratch disks: the writable space of one virtual machine.
+//!
+//! Formatting takes a tenth of a second, so it is done once per size: a blank is kept, and each machine
+//! gets a sparse copy of its few written blocks. Called by `vm` before a restore; the disk's file
+//! belongs to the machine's work directory, which removes it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::errno::Errno;
+use nix::unistd::{Whence, lseek};
+
+/// Increase when the format changes, so that old blanks are not used.
+const BLANK_VERSION: u32 = 1;
+
+/// Why a scratch disk could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ScratchError {
+    /// A file could not be made or written.
+    #[error("cannot {operation} {}", path.display())]
+    File {
+        /// What was tried.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no program to format with.
+    #[error("mkfs.ext4 was not found\nhint: install e2fsprogs")]
+    NoFormatter,
+    /// Formatting failed.
+    #[error("mkfs.ext4 failed: {message}")]
+    Format {
+        /// The end of what it printed.
+        message: String,
+    },
+}
+
+fn file_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ScratchError {
+    move |source| ScratchError::File { operation, path: path.to_owned(), source }
+}
+
+/// Makes scratch disks from blanks kept in one directory.
+#[derive(Debug, Clone)]
+pub struct ScratchMaker {
+    blanks: PathBuf,
+}
+
+impl ScratchMaker {
+    /// Keeps its blanks in `dir`, which is made when needed.
+    #[must_use]
+    pub fn new(dir: &Path) -> Self {
+        Self { blanks: dir.to_owned() }
+    }
+
+    /// Makes a formatted disk of `mib` mebibytes at `target`, which must not exist.
+    ///
+    /// Blocks; milliseconds once there is a blank of that size.
+    ///
+    /// # Errors
+    /// When a file cannot be written or the blank not be formatted; `target` does not exist then.
+    pub fn make(&self, mib: u64, target: &Path) -> Result<(), ScratchError> {
+        let blank = self.blank(mib)?;
+        let source = File::open(&blank).map_err(file_error("open", &blank))?;
+        let copy = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(target)
+            .map_err(file_error("create", target))?;
+        copy_sparse(&source, &copy).map_err(|error| {
+            let _ = fs::remove_file(target);
+            file_error("write", target)(error)
+        })
+    }
+
+    /// The blank of that size, formatted on first use.
+    fn blank(&self, mib: u64) -> Result<PathBuf, ScratchError> {
+        let path = self.blanks.join(format!("ext4-v{BLANK_VERSION}-{mib}MiB.img"));
+        if path.exists() {
+            return Ok(path);
+        }
+        fs::create_dir_all(&self.blanks).map_err(file_error("create", &self.blanks))?;
+        // Made aside and renamed: two at once both succeed, and half a blank is never seen.
+        let aside = tempfile::Builder::new()
+            .prefix(".blank-")
+            .tempfile_in(&self.blanks)
+            .map_err(file_error("create a file in", &self.blanks))?;
+        aside.as_file().set_len(mib << 20).map_err(file_error("size", aside.path()))?;
+        format(aside.path())?;
+        aside.persist(&path).map_err(|error| file_error("rename to", &path)(error.error))?;
+        Ok(path)
+    }
+}
+
+/// A journal protects against losing power; a scratch disk does not outlive its machine.
+fn format(path: &Path) -> Result<(), ScratchError> {
+    let program =
+        ["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"].into_iter().find(|path| Path::new(path).exists());
+    let output = Command::new(program.unwrap_or("mkfs.ext4"))
+        .args(["-q", "-F", "-b", "4096", "-m", "0", "-O", "^has_journal,^resize_inode", "-L", "scratch"])
+        .arg(path)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ScratchError::NoFormatter,
+            _ => file_error("format", path)(error),
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let message = text.trim().lines().last().unwrap_or("no message").to_owned();
+    Err(ScratchError::Format { message })
+}
+
+/// Copies the written parts of a file and leaves the rest a hole.
+fn copy_sparse(source: &File, target: &File) -> io::Result<()> {
+    let length = source.metadata()?.len();
+    target.set_len(length)?;
+    let mut buffer = vec![0_u8; 128 * 1024];
+    let mut at = 0;
+    while let Some((start, end)) = next_data(source, at)? {
+        let mut position = start;
+        while position < end {
+            let want = usize::try_from(end - position).map_or(buffer.len(), |left| left.min(buffer.len()));
+            let got = source.read_at(&mut buffer[..want], position)?;
+            if got == 0 {
+                break;
+            }
+            target.write_all_at(&buffer[..got], position)?;
+            position += got as u64;
+        }
+        at = end;
+    }
+    Ok(())
+}
+
+/// The next written extent at or after `from`.
+pub(crate) fn next_data(file: &File, from: u64) -> io::Result<Option<(u64, u64)>> {
+    let offset = |value: i64| u64::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidData));
+    let from = i64::try_from(from).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let start = match lseek(file, from, Whence::SeekData) {
+        Ok(start) => start,
+        Err(Errno::ENXIO) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let end = lseek(file, start, Whence::SeekHole)?;
+    Ok(Some((offset(start)?, offset(end)?)))
+}
+
+#[cfg(test)]
+mod tests;
