@@ -87,4 +87,5 @@ if [ -d /usr/local/lib/python3*/dist-packages/matplotlib ]; then
 fi
 
 # State of the tools that ran in here. (What apt itself needs until the end, assemble.sh removes.)
-rm -rf /var/log/* /var/lib/systemd /var/tmp/* /tmp/* /root/.cache /var/lib/pam /var/lib/ucf
+# The packages were saved to the cache before this script ran.
+rm -rf /var/cache/apt/archives/*.deb /var/log/* /var/lib/systemd /var/tmp/* /tmp/* /root/.cache /var/lib/pam /var/lib/ucf
