@@ -8,7 +8,8 @@ build=/rekindle-build
 export LC_ALL=C.UTF-8 PYTHONHASHSEED=0 HOME=/nonexistent
 
 if [ -s "$build/requirements.txt" ]; then
-    python3 -m pip install --isolated --no-index --no-deps --require-hashes --no-compile \
+    # Debian's pip brings some of these itself; ours go to /usr/local beside them.
+    python3 -m pip install --isolated --no-index --no-deps --require-hashes --no-compile --ignore-installed \
         --no-cache-dir --root-user-action=ignore --break-system-packages \
         --disable-pip-version-check --find-links "$build/wheels" -r "$build/requirements.txt"
 fi

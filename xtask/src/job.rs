@@ -73,7 +73,7 @@ impl Job {
             (None, Some(signal)) => format!("was killed by signal {signal}"),
             (None, None) => "failed".to_owned(),
         };
-        let program = command.get_program().to_string_lossy().into_owned();
+        let program = program(command);
         Err(anyhow!(
             "{}: {} failed: {program} {how}\n--- the end of {} ---\n{}\n---",
             self.name,
@@ -95,7 +95,7 @@ impl Job {
 
     fn status(&mut self, command: &mut Command) -> Result<ExitStatus> {
         writeln!(self.log, "$ {command:?}").hint("make room on the file system of the cache")?;
-        let program = command.get_program().to_string_lossy().into_owned();
+        let program = program(command);
         let mut child = command
             .stdin(Stdio::null())
             .stdout(self.log.try_clone()?)
@@ -131,6 +131,13 @@ pub fn bound_command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "--"]).arg(program);
     command
+}
+
+/// The program a person knows: not the wrapper of [`bound_command`].
+fn program(command: &Command) -> String {
+    let inner = command.get_args().skip_while(|word| *word != "--").nth(1);
+    let bound = command.get_program() == "setpriv";
+    inner.filter(|_| bound).unwrap_or(command.get_program()).to_string_lossy().into_owned()
 }
 
 fn explain(log: &str) -> String {
@@ -178,6 +185,12 @@ mod tests {
         assert!(text.contains("last words"), "{text}");
         assert!(text.contains("logs/demo.log"), "{text}");
         assert!(text.contains("\nhint: "), "{text}");
+    }
+
+    #[test]
+    fn the_wrapper_is_not_what_a_person_reads_about() {
+        assert_eq!(program(bound_command("tar").arg("-x")), "tar");
+        assert_eq!(program(&Command::new("curl")), "curl");
     }
 
     #[test]

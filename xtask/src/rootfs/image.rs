@@ -170,3 +170,38 @@ fn files_below(dir: &Path) -> Result<Vec<PathBuf>> {
     files.sort();
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_agent_makes_a_new_image_on_the_same_base() {
+        let recipe = Recipe::load(&repo::root().join("rootfs"), "minimal").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let agent = dir.path().join("agent");
+        fs::write(&agent, "one").unwrap();
+        let first = plan(&recipe, &agent).unwrap();
+        assert_eq!(plan(&recipe, &agent).unwrap().key, first.key);
+        fs::write(&agent, "two").unwrap();
+        let second = plan(&recipe, &agent).unwrap();
+        assert_ne!(second.key, first.key);
+        assert_eq!(second.base_key, first.base_key);
+    }
+
+    #[test]
+    fn another_package_makes_another_base_and_another_word_about_it_does_not() {
+        let rootfs = repo::root().join("rootfs");
+        let mut recipe = Recipe::load(&rootfs, "minimal").unwrap();
+        let before = base::key(&recipe).unwrap();
+        recipe.description = "other words".into();
+        assert_eq!(base::key(&recipe).unwrap(), before);
+        recipe.debian.packages.push("git".into());
+        assert_ne!(base::key(&recipe).unwrap(), before);
+    }
+
+    #[test]
+    fn a_key_becomes_a_uuid() {
+        assert_eq!(uuid("0123456789abcdef0123456789abcdef"), "01234567-89ab-cdef-0123-456789abcdef");
+    }
+}
