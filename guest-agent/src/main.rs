@@ -1,2 +1,78 @@
-//! stub
-fn main(){}
+//! `rekindle-agent`: PID 1 of every sandbox. Runs programs and moves files for the supervisor outside.
+//!
+//! ```text
+//!   boot ──► transport ──► session ──► gate ──► exec | files
+//! ```
+//!
+//! Booted as the guest's init it reads its configuration from the kernel command line; started by hand with
+//! a `transport=` word it serves the place it is in, which is how it is tested without a virtual machine.
+
+mod agent;
+mod boot;
+mod cgroup;
+mod config;
+mod exec;
+mod failure;
+mod files;
+mod power;
+mod reaper;
+mod restore;
+mod session;
+mod transport;
+mod watched;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::agent::Agent;
+use crate::config::Config;
+
+/// Threads for blocking file work. File operations take at most half of them, so that the writing of kept
+/// output never waits behind a slow transfer.
+const BLOCKING_THREADS: usize = 2 * files::MAX_PARALLEL;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rekindle-agent: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--version") {
+        println!("rekindle-agent {}", env!("CARGO_PKG_VERSION"));
+        return Ok(());
+    }
+    let init = std::process::id() == 1 && !words.iter().any(|word| word.starts_with("transport="));
+    let config = if init {
+        boot::early().map_err(|error| format!("early boot failed: {error}"))?;
+        let line =
+            std::fs::read_to_string("/proc/cmdline").map_err(|error| format!("/proc/cmdline: {error}"))?;
+        Config::from_kernel_command_line(&line)
+    } else {
+        Config::from_words(words.iter().map(String::as_str))
+    }
+    .map_err(|error| error.to_string())?;
+    if init {
+        boot::late(&config).map_err(|error| format!("boot failed: {error}"))?;
+    }
+
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_stack_size(512 * 1024)
+        .thread_keep_alive(Duration::from_secs(1))
+        .build()
+        .map_err(|error| format!("no runtime: {error}"))?;
+    runtime.block_on(async {
+        let agent = Arc::new(Agent::new(config, init).map_err(|error| error.to_string())?);
+        let reaper = agent.reaper.clone();
+        tokio::spawn(async move { reaper.run().await });
+        transport::serve(agent).await.map_err(|error| format!("the transport failed: {error}"))
+    })
+}

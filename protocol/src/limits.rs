@@ -11,8 +11,11 @@ pub const MAX_CHUNK_BYTES: usize = 256 * 1024;
 /// The piece size both sides actually send.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Largest source text and largest whole standard input of an execution.
-pub const MAX_INLINE_BYTES: usize = 512 * 1024;
+/// Largest whole standard input of an execution.
+pub const MAX_STDIN_BYTES: usize = 512 * 1024;
+
+/// Largest source text, and largest single argument or variable: Linux allows 128 KiB for one string.
+pub const MAX_STRING_BYTES: usize = 120 * 1024;
 
 /// Streams open at once on one connection.
 pub const MAX_STREAMS: usize = 512;

@@ -133,8 +133,19 @@ pub async fn initiate<T: AsyncRead + AsyncWrite + Unpin>(
 ///
 /// # Errors
 /// When the stream fails.
-pub async fn respond<T: AsyncRead + AsyncWrite + Unpin>(mut io: T) -> io::Result<Option<Prefixed<T>>> {
-    let mut scanner = Scanner::default();
+pub async fn respond<T: AsyncRead + AsyncWrite + Unpin>(io: T) -> io::Result<Option<Prefixed<T>>> {
+    respond_again(Prefixed { before: Bytes::new(), io }).await
+}
+
+/// Like [`respond`], on a stream whose last session is over but which has not ended itself.
+///
+/// # Errors
+/// When the stream fails.
+pub async fn respond_again<T: AsyncRead + AsyncWrite + Unpin>(
+    stream: Prefixed<T>,
+) -> io::Result<Option<Prefixed<T>>> {
+    let Prefixed { before, mut io } = stream;
+    let mut scanner = Scanner { buffer: before.into() };
     let nonce = loop {
         if let Some(nonce) = scanner.next() {
             break nonce;

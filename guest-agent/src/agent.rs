@@ -1,0 +1,102 @@
+//! What all operations of one agent share: configuration, gate, cgroups, reaper, running executions.
+//!
+//! Made once in `main`; every session and operation holds it by reference count.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{Semaphore, watch};
+
+use crate::cgroup::Cgroups;
+use crate::config::Config;
+use crate::exec::{Account, Executions, KeptOutputs};
+use crate::files;
+use crate::reaper::Reaper;
+use crate::restore::Gate;
+
+/// The agent.
+pub struct Agent {
+    /// What it was told at its start.
+    pub config: Config,
+    /// Whether it is the guest's init.
+    pub init: bool,
+    /// Closed until the supervisor has made this clone its own.
+    pub gate: Gate,
+    /// Where executions are placed and limited.
+    pub cgroups: Cgroups,
+    /// Collects every child that ends.
+    pub reaper: Arc<Reaper>,
+    /// What runs now.
+    pub executions: Executions,
+    /// Full output of earlier executions.
+    pub kept: KeptOutputs,
+    /// Bounds the file operations that run at once.
+    pub file_slots: Arc<Semaphore>,
+    /// Operations under way, the ones that only ask left out.
+    busy: AtomicUsize,
+    /// Counts sessions: the newest one wins.
+    sessions: watch::Sender<u64>,
+}
+
+impl Agent {
+    /// Prepares everything operations need.
+    ///
+    /// # Errors
+    /// When the state directory cannot be made or signals cannot be received.
+    pub fn new(config: Config, init: bool) -> io::Result<Self> {
+        let cgroups = Cgroups::open(config.cgroup.as_deref(), init);
+        Ok(Self {
+            init,
+            gate: Gate::default(),
+            cgroups,
+            reaper: Arc::new(Reaper::new()?),
+            executions: Executions::default(),
+            kept: KeptOutputs::open(&config.state)?,
+            file_slots: Arc::new(Semaphore::new(files::MAX_PARALLEL)),
+            busy: AtomicUsize::new(0),
+            sessions: watch::Sender::new(0),
+            config,
+        })
+    }
+
+    /// The account operations run under by default.
+    ///
+    /// # Errors
+    /// When the configured user does not exist.
+    pub fn default_account(&self) -> io::Result<Account> {
+        let mut account = Account::find(&self.config.user)?;
+        if let Some(home) = &self.config.home {
+            account.home = home.clone();
+        }
+        Ok(account)
+    }
+
+    /// Marks an operation as under way until the guard is dropped.
+    pub fn begin(self: &Arc<Self>) -> Busy {
+        self.busy.fetch_add(1, Ordering::SeqCst);
+        Busy { agent: self.clone() }
+    }
+
+    /// How many operations are under way.
+    pub fn busy(&self) -> usize {
+        self.busy.load(Ordering::SeqCst)
+    }
+
+    /// Begins a session: earlier ones end. The receiver changes when a newer one begins.
+    pub fn begin_session(&self) -> watch::Receiver<u64> {
+        self.sessions.send_modify(|count| *count += 1);
+        self.sessions.subscribe()
+    }
+}
+
+/// An operation under way.
+pub struct Busy {
+    agent: Arc<Agent>,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.agent.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+}

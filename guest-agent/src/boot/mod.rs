@@ -1,0 +1,54 @@
+//! What PID 1 does before it serves: mounts, a writable root over the read-only image, loopback, identity.
+//!
+//! Called by `main`, once, only where the agent is the guest's init.
+
+mod mounts;
+mod network;
+mod overlay;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::config::Config;
+
+/// Until the restore gate gives the clone a name of its own.
+const HOSTNAME: &str = "rekindle";
+
+/// Makes `/proc`, `/sys` and `/dev` visible and the root writable.
+///
+/// # Errors
+/// When the kernel refuses one of the mounts.
+pub fn early() -> io::Result<()> {
+    mounts::mount_all(mounts::BEFORE_OVERLAY)?;
+    overlay::make_root_writable()?;
+    mounts::mount_all(mounts::AFTER_OVERLAY)
+}
+
+/// Everything else that does not depend on the supervisor.
+///
+/// # Errors
+/// When something executions rely on cannot be set up.
+pub fn late(config: &Config) -> io::Result<()> {
+    network::bring_up_loopback()?;
+    nix::unistd::sethostname(HOSTNAME)?;
+    // Executions that run out of memory must not take the agent along.
+    fs::write("/proc/self/oom_score_adj", "-1000")?;
+    fs::create_dir_all(&config.state)?;
+    for dir in ["/tmp", "/var/tmp", "/dev/shm"] {
+        fs::create_dir_all(dir)?;
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o1777))?;
+    }
+    for (link, target) in [
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "fd/0"),
+        ("/dev/stdout", "fd/1"),
+        ("/dev/stderr", "fd/2"),
+    ] {
+        match std::os::unix::fs::symlink(target, link) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}

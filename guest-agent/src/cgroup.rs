@@ -1,0 +1,241 @@
+//! cgroup v2 inside the guest: one group for the whole sandbox, one below it per execution.
+//!
+//! ```text
+//!   <root>/agent          the agent itself, where it is init: protected
+//!   <root>/sandbox        the sandbox's limits
+//!   <root>/sandbox/e<N>   one execution: its limits, its usage, its end
+//! ```
+//!
+//! Where the place has no usable cgroup, [`Cgroups`] says so and hands out nothing.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rekindle_protocol::wire;
+use tokio::io::Interest;
+
+use crate::watched::watch;
+
+/// Memory that executions can never take from the agent and the kernel.
+const RESERVED_MEMORY: u64 = 48 * 1024 * 1024;
+/// How long a killed group may take to become empty.
+const EMPTY_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The controllers an execution is limited by.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Controllers {
+    /// `memory`.
+    pub memory: bool,
+    /// `pids`.
+    pub pids: bool,
+    /// `cpu`.
+    pub cpu: bool,
+}
+
+/// The sandbox's group, if there is one.
+#[derive(Debug)]
+pub struct Cgroups {
+    sandbox: Option<PathBuf>,
+    controllers: Controllers,
+}
+
+impl Cgroups {
+    /// Sets up the groups below `root`; any failure means: no cgroups here.
+    pub fn open(root: Option<&Path>, init: bool) -> Self {
+        let nowhere = Self { sandbox: None, controllers: Controllers::default() };
+        let Some(root) = root else { return nowhere };
+        match Self::set_up(root, init) {
+            Ok(cgroups) => cgroups,
+            Err(error) => {
+                eprintln!("rekindle-agent: no cgroups at {}: {error}", root.display());
+                nowhere
+            }
+        }
+    }
+
+    fn set_up(root: &Path, init: bool) -> io::Result<Self> {
+        if init {
+            let agent = root.join("agent");
+            create_dir(&agent)?;
+            fs::write(agent.join("cgroup.procs"), "0")?;
+        }
+        let available = fs::read_to_string(root.join("cgroup.controllers"))?;
+        let sandbox = root.join("sandbox");
+        create_dir(&sandbox)?;
+        // Without it nothing can be killed whole, and the process group does as well.
+        fs::metadata(sandbox.join("cgroup.kill"))?;
+        let enabled = |name: &str| {
+            available.split_ascii_whitespace().any(|controller| controller == name)
+                && [root, &sandbox]
+                    .iter()
+                    .all(|dir| fs::write(dir.join("cgroup.subtree_control"), format!("+{name}")).is_ok())
+        };
+        let controllers =
+            Controllers { memory: enabled("memory"), pids: enabled("pids"), cpu: enabled("cpu") };
+        if init && controllers.memory {
+            fs::write(root.join("agent/memory.min"), RESERVED_MEMORY.to_string())?;
+        }
+        Ok(Self { sandbox: Some(sandbox), controllers })
+    }
+
+    /// What can be limited here.
+    pub fn controllers(&self) -> Controllers {
+        self.controllers
+    }
+
+    /// Whether executions get a group of their own.
+    pub fn usable(&self) -> bool {
+        self.sandbox.is_some()
+    }
+
+    /// Limits the whole sandbox.
+    ///
+    /// # Errors
+    /// When a limit that can be enforced here cannot be written.
+    pub fn limit_sandbox(&self, limits: &wire::SandboxLimits) -> io::Result<()> {
+        let Some(sandbox) = &self.sandbox else { return Ok(()) };
+        if self.controllers.memory {
+            let total = total_memory()?;
+            let most = total.saturating_sub(RESERVED_MEMORY).max(total / 2);
+            let wanted = if limits.memory_bytes == 0 { most } else { limits.memory_bytes.min(most) };
+            fs::write(sandbox.join("memory.max"), wanted.to_string())?;
+        }
+        if self.controllers.pids {
+            let pids = if limits.pids == 0 { "max".into() } else { limits.pids.to_string() };
+            fs::write(sandbox.join("pids.max"), pids)?;
+        }
+        if self.controllers.cpu {
+            let quota = match limits.cpu_millis {
+                0 => "max 100000".into(),
+                millis => format!("{} 100000", u64::from(millis) * 100),
+            };
+            fs::write(sandbox.join("cpu.max"), quota)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the group of execution `id`. `None` where there are no cgroups.
+    ///
+    /// # Errors
+    /// When the group or its limits cannot be made.
+    pub fn create(&self, id: u64, memory_bytes: u64, pids: u32) -> io::Result<Option<ExecutionGroup>> {
+        let Some(sandbox) = &self.sandbox else { return Ok(None) };
+        let path = sandbox.join(format!("e{id}"));
+        fs::create_dir(&path)?;
+        let group = ExecutionGroup { dir: File::open(&path)?, path, controllers: self.controllers };
+        if self.controllers.memory {
+            fs::write(group.path.join("memory.oom.group"), "1")?;
+            if memory_bytes > 0 {
+                fs::write(group.path.join("memory.max"), memory_bytes.to_string())?;
+            }
+        }
+        if self.controllers.pids && pids > 0 {
+            fs::write(group.path.join("pids.max"), pids.to_string())?;
+        }
+        Ok(Some(group))
+    }
+}
+
+/// The group of one execution. Dropping it removes it if it is empty.
+#[derive(Debug)]
+pub struct ExecutionGroup {
+    path: PathBuf,
+    dir: File,
+    controllers: Controllers,
+}
+
+impl ExecutionGroup {
+    /// The directory, for starting a process inside.
+    pub fn dir(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
+    /// Kills every process in it.
+    pub fn kill(&self) {
+        // The group may have been removed by a root user inside the guest; then there is nothing to kill.
+        let _ = fs::write(self.path.join("cgroup.kill"), "1");
+    }
+
+    /// The processes in it.
+    pub fn processes(&self) -> Vec<i32> {
+        let list = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+        list.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// CPU used by everything that ever ran in it, in microseconds.
+    pub fn cpu_micros(&self) -> Option<u64> {
+        keyed_value(&self.path.join("cpu.stat"), "usage_usec")
+    }
+
+    /// The most memory it ever held, in bytes.
+    pub fn peak_memory_bytes(&self) -> Option<u64> {
+        self.controllers
+            .memory
+            .then(|| fs::read_to_string(self.path.join("memory.peak")).ok()?.trim().parse().ok())?
+    }
+
+    /// Whether the out-of-memory killer has been at work in it.
+    pub fn ran_out_of_memory(&self) -> bool {
+        self.controllers.memory
+            && keyed_value(&self.path.join("memory.events"), "oom_kill").is_some_and(|kills| kills > 0)
+    }
+
+    /// Waits until nothing runs in it any more.
+    pub async fn empty(&self) -> io::Result<()> {
+        let events = watch(File::open(self.path.join("cgroup.events"))?, Interest::PRIORITY)?;
+        let mut text = [0u8; 256];
+        loop {
+            // Reading through the watched descriptor arms the next notification.
+            let n = events.get_ref().read_at(&mut text, 0)?;
+            if String::from_utf8_lossy(&text[..n]).lines().any(|line| line == "populated 0") {
+                return Ok(());
+            }
+            events.ready(Interest::PRIORITY).await?.clear_ready();
+        }
+    }
+
+    /// Removes it once it is empty: at once after a kill, in the background while something still runs.
+    pub async fn close(self, killed: bool) {
+        if killed {
+            if !matches!(tokio::time::timeout(EMPTY_DEADLINE, self.empty()).await, Ok(Ok(()))) {
+                eprintln!("rekindle-agent: {} did not become empty", self.path.display());
+            }
+        } else if fs::remove_dir(&self.path).is_err() {
+            tokio::spawn(async move {
+                let _ = self.empty().await;
+            });
+        }
+    }
+}
+
+impl Drop for ExecutionGroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+fn create_dir(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// The number behind `key` in a file of `key number` lines.
+fn keyed_value(path: &Path, key: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.split_ascii_whitespace().next() == Some(key))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+fn total_memory() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok())
+        .map(|kib| kib * 1024)
+        .ok_or_else(|| io::Error::other("/proc/meminfo has no MemTotal"))
+}

@@ -1,0 +1,250 @@
+//! Starts a process: straight into its cgroup, as another user, with nothing of the agent's left open.
+//!
+//! `clone3` puts the child into its group at birth, so there is no moment outside the limits and no costly
+//! move between groups. Between `clone3` and `execve` the child may only make system calls on memory that was
+//! laid out before: the agent's threads do not exist in it, and their locks may be held for ever.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr;
+
+use nix::fcntl::OFlag;
+use nix::unistd::pipe2;
+use rekindle_protocol::wire::ErrorCode;
+use tokio::io::Interest;
+
+use crate::exec::environment::Environment;
+use crate::exec::spec::Spec;
+use crate::exec::stdio::Channel;
+use crate::failure::Failure;
+
+/// What the child stands on: its three descriptors, whether they are its terminal, and its group.
+pub struct Footing<'a> {
+    /// Standard input, output and error.
+    pub stdio: [BorrowedFd<'a>; 3],
+    /// The descriptors are a terminal that must become the child's own.
+    pub terminal: bool,
+    /// The cgroup directory to be born in.
+    pub cgroup: Option<BorrowedFd<'a>>,
+    /// A process limit per user, for places without a pids controller. 0 for none.
+    pub processes: u64,
+}
+
+/// A process that has been started but may still fail before its program runs.
+pub struct Child {
+    /// Its process id.
+    pub pid: i32,
+    /// A handle that never means another process.
+    pub pidfd: OwnedFd,
+    /// Says nothing once the program runs, and why not if it does not.
+    verdict: Channel,
+}
+
+/// The steps a child can fail at, in order.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Step {
+    Session,
+    Stdio,
+    Limits,
+    User,
+    Directory,
+    Program,
+}
+
+/// Be born in the cgroup named in `clone_args`. The libc crate's constant of that name is cut to 32 bits.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Bytes of a verdict: the step and the error number.
+const VERDICT: usize = 5;
+
+/// Everything the child needs, laid out before it exists.
+struct Prepared {
+    programs: Vec<CString>,
+    argv: Vec<*const libc::c_char>,
+    envp: Vec<*const libc::c_char>,
+    cwd: CString,
+    groups: Vec<libc::gid_t>,
+    uid: libc::uid_t,
+    gid: libc::gid_t,
+    stdio: [RawFd; 3],
+    terminal: bool,
+    processes: u64,
+    verdict: RawFd,
+}
+
+/// Starts the process of `spec`.
+///
+/// # Errors
+/// When no process could be made at all.
+pub fn start(spec: &Spec, footing: &Footing<'_>) -> io::Result<Child> {
+    let (verdict, report) = pipe2(OFlag::O_CLOEXEC)?;
+    let verdict = Channel::new(verdict, Interest::READABLE)?;
+    let environment = spec.environment.to_c_strings();
+    let terminated = |strings: &[CString]| {
+        strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>()
+    };
+    let prepared = Prepared {
+        programs: candidates(&spec.argv[0], &spec.environment),
+        argv: terminated(&spec.argv),
+        envp: terminated(&environment),
+        cwd: CString::new(spec.cwd.as_os_str().as_bytes())?,
+        groups: spec.account.groups.clone(),
+        uid: spec.account.uid,
+        gid: spec.account.gid,
+        stdio: footing.stdio.map(|fd| fd.as_raw_fd()),
+        terminal: footing.terminal,
+        processes: footing.processes,
+        verdict: report.as_raw_fd(),
+    };
+    let mut pidfd: libc::c_int = -1;
+    // SAFETY: all-zero bytes are valid `clone_args`.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = libc::CLONE_PIDFD as u64;
+    args.pidfd = ptr::from_mut(&mut pidfd) as u64;
+    args.exit_signal = libc::SIGCHLD as u64;
+    if let Some(cgroup) = footing.cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = cgroup.as_raw_fd() as u64;
+    }
+    // SAFETY: without CLONE_VM the child gets its own copy of all memory, as with `fork`; it then runs only
+    // `become_program`, which keeps to system calls on memory laid out above and never returns.
+    // JUSTIFICATION: being born inside a cgroup exists as this system call alone.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => become_program(&prepared),
+        pid => {
+            // SAFETY: the kernel has just put a new descriptor there, which nobody else knows of.
+            // JUSTIFICATION: it arrives as a number.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Child { pid: pid as i32, pidfd, verdict })
+        }
+    }
+}
+
+impl Child {
+    /// Waits until the program runs.
+    ///
+    /// # Errors
+    /// When it does not: the child has ended then.
+    pub async fn running(&self, spec: &Spec) -> Result<(), Failure> {
+        let mut verdict = [0; VERDICT];
+        // So few bytes are written and read whole.
+        let n = self.verdict.read(&mut verdict).await.map_err(|error| Failure::internal("start", &error))?;
+        if n < VERDICT {
+            return Ok(());
+        }
+        let [step, errno @ ..] = verdict;
+        let errno = i32::from_ne_bytes(errno);
+        let error = io::Error::from_raw_os_error(errno);
+        let program = spec.argv[0].to_string_lossy();
+        Err(if step == Step::Directory as u8 {
+            Failure::system(&format!("working directory {}", spec.cwd.display()), &error)
+        } else if step == Step::Program as u8 {
+            match errno {
+                libc::ENOENT => {
+                    Failure::new(ErrorCode::NotFound, format!("there is no program {program:?} here"))
+                }
+                libc::EACCES => {
+                    Failure::new(ErrorCode::PermissionDenied, format!("{program:?} may not be executed"))
+                }
+                libc::E2BIG => Failure::new(ErrorCode::TooLarge, "arguments and environment are too large"),
+                _ => Failure::new(ErrorCode::SpawnFailed, format!("{program}: {error}")),
+            }
+        } else {
+            Failure::new(ErrorCode::SpawnFailed, format!("the process could not be set up: {error}"))
+        })
+    }
+}
+
+/// Where `program` may be: itself when it names a place, otherwise in every directory of PATH.
+fn candidates(program: &CString, environment: &Environment) -> Vec<CString> {
+    let name = program.as_bytes();
+    if name.contains(&b'/') {
+        return vec![program.clone()];
+    }
+    let path = environment.get("PATH").unwrap_or_default();
+    path.split(|byte| *byte == b':')
+        .map(|dir| if dir.is_empty() { b"." } else { dir })
+        .filter_map(|dir| CString::new([dir, b"/", name].concat()).ok())
+        .collect()
+}
+
+/// The child's whole life before its program. Allocates nothing, takes no lock, never returns.
+fn become_program(prepared: &Prepared) -> ! {
+    let step = match set_up(prepared) {
+        Ok(()) => Step::Program,
+        Err(step) => step,
+    };
+    let mut errno = nix::errno::Errno::last_raw();
+    if matches!(step, Step::Program) {
+        errno = run_program(prepared);
+    }
+    let mut verdict = [step as u8; VERDICT];
+    verdict[1..].copy_from_slice(&errno.to_ne_bytes());
+    // SAFETY: the buffer is live; the descriptor is this process's own copy. `_exit` runs no destructors.
+    // JUSTIFICATION: nothing but plain system calls is allowed here.
+    unsafe {
+        libc::write(prepared.verdict, verdict.as_ptr().cast(), VERDICT);
+        libc::_exit(127)
+    }
+}
+
+fn set_up(prepared: &Prepared) -> Result<(), Step> {
+    let done = |result: libc::c_int, step| if result < 0 { Err(step) } else { Ok(()) };
+    // SAFETY: every call below takes plain numbers or pointers to memory in `prepared`, or to locals that
+    // outlive it, and is on the list of what may be called between fork and exec.
+    // JUSTIFICATION: see the head of this file.
+    unsafe {
+        done(libc::setsid(), Step::Session)?;
+        for (target, source) in prepared.stdio.iter().enumerate() {
+            done(libc::dup2(*source, target as libc::c_int), Step::Stdio)?;
+        }
+        if prepared.terminal {
+            done(libc::ioctl(0, libc::TIOCSCTTY, 0), Step::Stdio)?;
+        }
+        // What the agent ignores or blocks, programs do not; handlers are reset by execve itself.
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::umask(0o022);
+        // The agent's protection from the out-of-memory killer is not for its children.
+        let fd = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if fd >= 0 {
+            libc::write(fd, c"0".as_ptr().cast(), 1);
+        }
+        let nothing = libc::rlimit { rlim_cur: 0, rlim_max: libc::RLIM_INFINITY };
+        done(libc::setrlimit(libc::RLIMIT_CORE, &nothing), Step::Limits)?;
+        if prepared.processes > 0 {
+            let most = libc::rlimit { rlim_cur: prepared.processes, rlim_max: prepared.processes };
+            done(libc::setrlimit(libc::RLIMIT_NPROC, &most), Step::Limits)?;
+        }
+        done(libc::setgroups(prepared.groups.len(), prepared.groups.as_ptr()), Step::User)?;
+        done(libc::setresgid(prepared.gid, prepared.gid, prepared.gid), Step::User)?;
+        done(libc::setresuid(prepared.uid, prepared.uid, prepared.uid), Step::User)?;
+        // As the user: it must be able to enter.
+        done(libc::chdir(prepared.cwd.as_ptr()), Step::Directory)?;
+        libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int);
+    }
+    Ok(())
+}
+
+/// Tries every candidate; returns only the error that says most.
+fn run_program(prepared: &Prepared) -> libc::c_int {
+    let mut worst = libc::ENOENT;
+    for program in &prepared.programs {
+        // SAFETY: both vectors are null-terminated and point to strings that live as long as this process.
+        // JUSTIFICATION: see the head of this file.
+        unsafe { libc::execve(program.as_ptr(), prepared.argv.as_ptr(), prepared.envp.as_ptr()) };
+        match nix::errno::Errno::last_raw() {
+            libc::ENOENT | libc::ENOTDIR => {}
+            libc::EACCES => worst = libc::EACCES,
+            errno => return errno,
+        }
+    }
+    worst
+}

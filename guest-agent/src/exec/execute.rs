@@ -1,0 +1,317 @@
+//! One execution from request to result.
+//!
+//! ```text
+//!   checked ──► started ──► running ──exit──────────► drained ──► result
+//!                              ├──timeout──► killed ──►┘
+//!                              └──host gone► killed ──► (nobody to tell)
+//! ```
+
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rekindle_protocol::frame;
+use rekindle_protocol::limits::MAX_EXECUTIONS;
+use rekindle_protocol::mux::Stream;
+use rekindle_protocol::output::Collector;
+use rekindle_protocol::wire::execute_result::Outcome;
+use rekindle_protocol::wire::response::Reply;
+use rekindle_protocol::wire::{self, ErrorCode, OutputStream};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::agent::Agent;
+use crate::cgroup::ExecutionGroup;
+use crate::exec::child::{self, Footing};
+use crate::exec::diagnosis::diagnose;
+use crate::exec::input;
+use crate::exec::kept::Keeper;
+use crate::exec::output::{Pump, Pumped};
+use crate::exec::registry::Running;
+use crate::exec::spec::{Input, Spec};
+use crate::exec::stdio::{self, Channel};
+use crate::failure::Failure;
+use crate::reaper::{Exit, Status};
+use crate::session::{reply, response};
+
+/// Frames of live output that may wait for the host.
+const LIVE_BACKLOG: usize = 4;
+/// How long what was killed may take to be gone.
+const DEATH_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Carries out an execute request on its stream.
+pub async fn execute(agent: &Arc<Agent>, request: wire::ExecuteRequest, stream: Stream) {
+    let _busy = agent.begin();
+    match Execution::start(agent, request).await {
+        Ok(execution) => execution.run(stream).await,
+        Err(failure) => reply(stream, failure.into_response()).await,
+    }
+}
+
+/// Why an execution was brought to an end.
+enum End {
+    Itself(Option<Exit>),
+    Timeout(Duration),
+    HostGone,
+}
+
+struct Execution<'a> {
+    agent: &'a Agent,
+    id: u64,
+    spec: Spec,
+    running: Arc<Running>,
+    input: Option<Channel>,
+    output: Option<Channel>,
+    error: Option<Channel>,
+    exit: oneshot::Receiver<Exit>,
+    started: Instant,
+    kept_cap: u64,
+}
+
+impl<'a> Execution<'a> {
+    async fn start(agent: &'a Agent, request: wire::ExecuteRequest) -> Result<Self, Failure> {
+        let sandbox = agent.gate.pass()?;
+        let spec = Spec::parse(agent, &sandbox, request)?;
+        if agent.executions.count() >= MAX_EXECUTIONS {
+            let message = format!("{MAX_EXECUTIONS} executions are under way");
+            return Err(Failure::new(ErrorCode::Busy, message));
+        }
+        let id = agent.executions.next_id();
+        let system = |error: io::Error| Failure::system("prepare an execution", &error);
+        let group = agent.cgroups.create(id, spec.memory_bytes, spec.pids).map_err(system)?;
+        let (ends, program_ends) = match spec.terminal {
+            Some(size) => stdio::terminal(size, spec.account.uid),
+            None => stdio::pipes(spec.input != Input::Nothing),
+        }
+        .map_err(system)?;
+        let started = Instant::now();
+        let spawn = || {
+            let footing = Footing {
+                stdio: program_ends.all(),
+                terminal: spec.terminal.is_some(),
+                cgroup: group.as_ref().map(|group| group.dir()),
+                processes: if agent.cgroups.controllers().pids { 0 } else { u64::from(spec.pids) },
+            };
+            child::start(&spec, &footing).map(|child| (child.pid, child))
+        };
+        let (child, exit) = agent.reaper.adopt(spawn).map_err(system)?;
+        drop(program_ends);
+        child.running(&spec).await?;
+        let running = Running { pid: child.pid, pidfd: child.pidfd, group, terminal: ends.terminal };
+        let kept_cap = sandbox.kept_output_bytes;
+        Ok(Self {
+            agent,
+            id,
+            spec,
+            running: Arc::new(running),
+            input: ends.input,
+            output: Some(ends.output),
+            error: ends.error,
+            exit,
+            started,
+            kept_cap,
+        })
+    }
+
+    async fn run(mut self, stream: Stream) {
+        let entry = self.agent.executions.enter(self.id, self.running.clone());
+        let (mut host, mut to_host) = tokio::io::split(stream);
+        let (replies, mut outgoing) = mpsc::channel::<Reply>(LIVE_BACKLOG);
+        let (ended, watch_end) = watch::channel(false);
+        let pieces = self.feed_input();
+        let pumps = self.pumps(&replies, &watch_end);
+
+        let sending = tokio::spawn(async move {
+            while let Some(next) = outgoing.recv().await {
+                if frame::write(&mut to_host, &response(next)).await.is_err() {
+                    return None;
+                }
+            }
+            Some(to_host)
+        });
+        let hello = wire::Started { execution: self.id, pid: self.running.pid as u32 };
+        // A host that is gone is noticed below.
+        let _ = replies.send(Reply::Started(hello)).await;
+
+        let timeout = self.spec.timeout;
+        let end = tokio::select! {
+            exit = &mut self.exit => End::Itself(exit.ok()),
+            () = input::listen(&mut host, pieces) => End::HostGone,
+            () = after(timeout) => End::Timeout(timeout.unwrap_or_default()),
+        };
+        let killed = !matches!(end, End::Itself(_));
+        if killed {
+            self.running.kill();
+            // The reaper tells of the first process; the group is waited for when it is closed.
+            let _ = tokio::time::timeout(DEATH_DEADLINE, &mut self.exit).await;
+        }
+        drop(entry);
+        // Nobody watches any more only if both pumps are done.
+        let _ = ended.send(true);
+        let wall = self.started.elapsed();
+        if matches!(end, End::HostGone) {
+            pumps.abandon();
+            sending.abort();
+            self.close(killed).await;
+            return;
+        }
+        let (stdout, stderr) = pumps.finish().await;
+        let result = self.result(end, wall, stdout, stderr).await;
+        self.close(killed).await;
+        let _ = replies.send(Reply::Result(result)).await;
+        drop(replies);
+        if let Ok(Some(to_host)) = sending.await {
+            finish(to_host).await;
+        }
+    }
+
+    /// Starts feeding standard input; what it returns takes live pieces.
+    fn feed_input(&mut self) -> Option<mpsc::Sender<Bytes>> {
+        let channel = self.input.take()?;
+        let (sender, receiver) = mpsc::channel(LIVE_BACKLOG);
+        let terminal = self.spec.terminal.is_some();
+        let live = match std::mem::replace(&mut self.spec.input, Input::Nothing) {
+            Input::Live => Some(sender),
+            Input::Whole(bytes) => {
+                // The channel is empty and has room.
+                let _ = sender.try_send(bytes);
+                None
+            }
+            // A terminal nobody types on stays open.
+            Input::Nothing => return None,
+        };
+        tokio::spawn(input::feed(channel, receiver, terminal));
+        live
+    }
+
+    fn pumps(&mut self, replies: &mpsc::Sender<Reply>, ended: &watch::Receiver<bool>) -> Pumps {
+        let pump = |channel, stream, name: &str| {
+            let keeper = Keeper::new(self.agent.kept.path(self.id, name), self.kept_cap);
+            let collector = Collector::new(self.spec.output_limit);
+            let live = self.spec.stream.then(|| replies.clone());
+            tokio::spawn(Pump { channel, stream, collector, keeper, live }.run(ended.clone()))
+        };
+        let (output, error) = (self.output.take(), self.error.take());
+        Pumps {
+            stdout: output.map(|channel| pump(channel, OutputStream::Stdout, "stdout")),
+            stderr: error.map(|channel| pump(channel, OutputStream::Stderr, "stderr")),
+        }
+    }
+
+    async fn result(
+        &self,
+        end: End,
+        wall: Duration,
+        stdout: Option<Pumped>,
+        stderr: Option<Pumped>,
+    ) -> wire::ExecuteResult {
+        let group = self.running.group.as_ref();
+        let (stdout, stderr) = (collected(stdout).await, collected(stderr).await);
+        if stdout.truncated || stderr.truncated {
+            self.agent.kept.remember(self.id);
+        }
+        let mut usage = wire::Usage { wall_micros: wall.as_micros() as u64, ..Default::default() };
+        if let End::Itself(Some(exit)) = &end {
+            usage.cpu_micros = exit.cpu_micros;
+            usage.peak_memory_bytes = exit.peak_memory_bytes;
+        }
+        // The group knows of every process, not only of those that were waited for.
+        usage.cpu_micros = group.and_then(ExecutionGroup::cpu_micros).unwrap_or(usage.cpu_micros);
+        usage.peak_memory_bytes =
+            group.and_then(ExecutionGroup::peak_memory_bytes).unwrap_or(usage.peak_memory_bytes);
+        let out_of_memory = group.is_some_and(ExecutionGroup::ran_out_of_memory);
+        let outcome = match end {
+            End::Itself(Some(Exit { status: Status::Signaled(9), .. })) if out_of_memory => {
+                Outcome::OutOfMemory(wire::OutOfMemory { limit_bytes: self.spec.memory_bytes })
+            }
+            End::Itself(Some(Exit { status: Status::Exited(code), .. })) => Outcome::Exited(code.into()),
+            End::Itself(Some(Exit { status: Status::Signaled(signal), .. })) => {
+                Outcome::Signaled(signal.into())
+            }
+            End::Timeout(limit) => {
+                Outcome::TimedOut(wire::TimedOut { limit_millis: limit.as_millis() as u64 })
+            }
+            End::HostGone | End::Itself(None) => Outcome::Cancelled(wire::Cancelled {}),
+        };
+        let diagnosis = match &outcome {
+            Outcome::Exited(code) => diagnose(self.spec.language, *code as u8, &stderr.text),
+            _ => None,
+        };
+        wire::ExecuteResult {
+            outcome: Some(outcome),
+            stdout: Some(stdout),
+            stderr: Some(stderr),
+            usage: Some(usage),
+            diagnosis,
+        }
+    }
+
+    /// Gives the group back. A signal sent at this very moment may still hold it; then it goes with that.
+    async fn close(self, killed: bool) {
+        if let Some(Running { group: Some(group), .. }) = Arc::into_inner(self.running) {
+            group.close(killed).await;
+        }
+    }
+}
+
+/// The tasks that read output.
+struct Pumps {
+    stdout: Option<tokio::task::JoinHandle<Pumped>>,
+    stderr: Option<tokio::task::JoinHandle<Pumped>>,
+}
+
+impl Pumps {
+    async fn finish(self) -> (Option<Pumped>, Option<Pumped>) {
+        let join = async |task: Option<tokio::task::JoinHandle<Pumped>>| match task {
+            Some(task) => task.await.ok(),
+            None => None,
+        };
+        (join(self.stdout).await, join(self.stderr).await)
+    }
+
+    /// Nobody wants the output: the tasks end by themselves, and what they kept is removed.
+    fn abandon(self) {
+        for task in [self.stdout, self.stderr].into_iter().flatten() {
+            tokio::spawn(async move {
+                if let Ok(pumped) = task.await {
+                    let _ = tokio::task::spawn_blocking(move || pumped.keeper.finish(false)).await;
+                }
+            });
+        }
+    }
+}
+
+/// What is told of one stream.
+async fn collected(pumped: Option<Pumped>) -> wire::CollectedOutput {
+    let Some(Pumped { collected, keeper }) = pumped else { return wire::CollectedOutput::default() };
+    let truncated = collected.truncated;
+    let kept = if keeper.blocks(truncated) {
+        tokio::task::spawn_blocking(move || keeper.finish(truncated)).await.ok().flatten()
+    } else {
+        None
+    };
+    let (kept_path, kept_bytes) = kept.unwrap_or((PathBuf::new(), 0));
+    wire::CollectedOutput {
+        text: collected.text,
+        truncated,
+        total_bytes: collected.total_bytes,
+        total_chars: collected.total_chars,
+        kept_path: kept_path.into_os_string().into_vec().into(),
+        kept_bytes,
+    }
+}
+
+async fn after(timeout: Option<Duration>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn finish(mut to_host: impl AsyncWrite + Unpin) {
+    // The host may be gone.
+    let _ = to_host.shutdown().await;
+}

@@ -1,0 +1,26 @@
+//! Executions: fresh processes on behalf of the supervisor, limited, observed and brought to a typed end.
+//!
+//! `execute` runs one from request to result; `signal` and `resize` reach a running one. The rest of the
+//! folder is what they are made of. Nothing here decides whether a caller may run anything: the gate does.
+
+mod account;
+mod child;
+mod diagnosis;
+mod environment;
+mod execute;
+mod input;
+mod kept;
+mod output;
+mod registry;
+mod resize;
+mod signal;
+mod spec;
+mod stdio;
+
+pub use account::Account;
+pub use environment::check as check_environment;
+pub use execute::execute;
+pub use kept::KeptOutputs;
+pub use registry::Executions;
+pub use resize::resize;
+pub use signal::signal;

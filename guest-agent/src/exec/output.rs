@@ -1,0 +1,108 @@
+//! Reads one output stream of a program: collected, kept, and sent live where that was asked for.
+
+use std::io;
+
+use bytes::Bytes;
+use rekindle_protocol::limits::CHUNK_BYTES;
+use rekindle_protocol::output::{Collected, Collector};
+use rekindle_protocol::wire::response::Reply;
+use rekindle_protocol::wire::{self, OutputStream};
+use tokio::sync::{mpsc, watch};
+
+use crate::exec::kept::Keeper;
+use crate::exec::stdio::Channel;
+
+/// Most programs print little: buffers start small and grow with the first full read.
+const SMALL_BUFFER: usize = 4 * 1024;
+
+/// One stream being read.
+pub struct Pump {
+    /// Where the bytes come from.
+    pub channel: Channel,
+    /// Which stream it is.
+    pub stream: OutputStream,
+    /// Makes the text of the result.
+    pub collector: Collector,
+    /// Keeps the bytes.
+    pub keeper: Keeper,
+    /// Takes live output.
+    pub live: Option<mpsc::Sender<Reply>>,
+}
+
+/// What came of a stream.
+pub struct Pumped {
+    /// The text.
+    pub collected: Collected,
+    /// The exact bytes.
+    pub keeper: Keeper,
+}
+
+impl Pump {
+    /// Reads until the end. Once the program has `ended` only what is already there is read: a background
+    /// child that holds the stream open does not hold up the result. Its later output is read and dropped,
+    /// so that it never dies of a broken pipe.
+    pub async fn run(mut self, mut ended: watch::Receiver<bool>) -> Pumped {
+        let mut buffer = vec![0; SMALL_BUFFER];
+        loop {
+            let read = tokio::select! {
+                biased;
+                read = self.channel.read(&mut buffer) => read,
+                _ = ended.wait_for(|ended| *ended) => break,
+            };
+            match read {
+                Ok(n) if n > 0 => self.take(&mut buffer, n).await,
+                Ok(_) | Err(_) => return self.done(),
+            }
+        }
+        loop {
+            match self.channel.read_now(&mut buffer) {
+                Ok(Some(n)) if n > 0 => self.take(&mut buffer, n).await,
+                Ok(None) => break,
+                Ok(Some(_)) | Err(_) => return self.done(),
+            }
+        }
+        let Self { channel, collector, keeper, .. } = self;
+        tokio::spawn(drain(channel));
+        Pumped { collected: collector.finish(), keeper }
+    }
+
+    async fn take(&mut self, buffer: &mut Vec<u8>, n: usize) {
+        let bytes = &buffer[..n];
+        self.collector.push(bytes);
+        if self.keeper.push(bytes) {
+            self.write_kept().await;
+        }
+        if let Some(live) = &self.live {
+            let data = Bytes::copy_from_slice(bytes);
+            let output = wire::Output { stream: self.stream as i32, data };
+            // A host that is gone cancels the execution by another way.
+            let _ = live.send(Reply::Output(output)).await;
+        }
+        if n == buffer.len() && n < CHUNK_BYTES {
+            buffer.resize(CHUNK_BYTES, 0);
+        }
+    }
+
+    /// Hands the keeper to a thread that may block on the disk.
+    async fn write_kept(&mut self) {
+        let mut keeper = std::mem::replace(&mut self.keeper, Keeper::new(Default::default(), 0));
+        let written = tokio::task::spawn_blocking(move || {
+            keeper.write();
+            keeper
+        });
+        if let Ok(keeper) = written.await {
+            self.keeper = keeper;
+        }
+    }
+
+    fn done(self) -> Pumped {
+        Pumped { collected: self.collector.finish(), keeper: self.keeper }
+    }
+}
+
+/// Reads and forgets until nobody holds the stream any more.
+async fn drain(channel: Channel) -> io::Result<()> {
+    let mut buffer = vec![0; SMALL_BUFFER];
+    while channel.read(&mut buffer).await? > 0 {}
+    Ok(())
+}

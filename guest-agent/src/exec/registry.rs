@@ -1,0 +1,109 @@
+//! The executions that run now, so that signals and resizes find them.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use rekindle_protocol::wire::ErrorCode;
+
+use crate::cgroup::ExecutionGroup;
+use crate::failure::Failure;
+
+/// A running execution as others may touch it.
+pub struct Running {
+    /// Process id of its first process, which leads its session and process group.
+    pub pid: i32,
+    /// A handle of that process that never means another.
+    pub pidfd: OwnedFd,
+    /// Its cgroup.
+    pub group: Option<ExecutionGroup>,
+    /// Its terminal.
+    pub terminal: Option<OwnedFd>,
+}
+
+impl Running {
+    /// Kills everything it started, as far as the place allows.
+    pub fn kill(&self) {
+        match &self.group {
+            Some(group) => group.kill(),
+            None => {
+                let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
+            }
+        }
+    }
+
+    /// Sends a signal to every process of it.
+    pub fn signal_everyone(&self, signal: i32) {
+        match &self.group {
+            Some(group) if signal == libc::SIGKILL => group.kill(),
+            Some(group) => {
+                for pid in group.processes() {
+                    let _ = raw_kill(pid, signal);
+                }
+            }
+            None => {
+                let _ = raw_kill(-self.pid, signal);
+            }
+        }
+    }
+}
+
+fn raw_kill(pid: i32, signal: i32) -> nix::Result<()> {
+    // Real-time signals have no name, so they cannot be expressed as `Signal`.
+    match Signal::try_from(signal) {
+        Ok(signal) => kill(Pid::from_raw(pid), signal),
+        Err(error) => Err(error),
+    }
+}
+
+/// All running executions.
+#[derive(Default)]
+pub struct Executions {
+    last_id: AtomicU64,
+    running: Mutex<HashMap<u64, Arc<Running>>>,
+}
+
+impl Executions {
+    /// An id no execution of this agent has had.
+    pub fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// How many run.
+    pub fn count(&self) -> usize {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Makes one known for as long as the returned entry lives.
+    pub fn enter(&self, id: u64, running: Arc<Running>) -> Entry<'_> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, running);
+        Entry { executions: self, id }
+    }
+
+    /// Finds one.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn find(&self, id: u64) -> Result<Arc<Running>, Failure> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running
+            .get(&id)
+            .cloned()
+            .ok_or_else(|| Failure::new(ErrorCode::NotFound, format!("execution {id} does not run")))
+    }
+}
+
+/// A known execution; dropping it makes it unknown.
+pub struct Entry<'a> {
+    executions: &'a Executions,
+    id: u64,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        self.executions.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}

@@ -1,0 +1,143 @@
+//! Reads one file, or a directory as a tar archive, piece by piece with a checksum at the end.
+//!
+//! A worker thread reads and hashes, the stream's task sends; a small queue between them holds back a fast
+//! disk, and a host that goes away ends both.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nix::fcntl::OFlag;
+use rekindle_protocol::frame;
+use rekindle_protocol::limits::CHUNK_BYTES;
+use rekindle_protocol::mux::Stream;
+use rekindle_protocol::wire::response::Reply;
+use rekindle_protocol::wire::{Chunk, DownloadRequest, ErrorCode, FileInfo, FileKind, TransferEnd};
+use sha2::{Digest, Sha256};
+use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc;
+
+use crate::agent::Agent;
+use crate::exec::Account;
+use crate::failure::Failure;
+use crate::files::location::Location;
+use crate::files::{archive, info, worker};
+use crate::session::{reply, response};
+
+/// Pieces that may wait for the host.
+const BACKLOG: usize = 4;
+
+/// Carries out a download request on its stream.
+pub async fn download(agent: &Arc<Agent>, request: DownloadRequest, mut stream: Stream) {
+    let ticket = match worker::admit(agent).await {
+        Ok(ticket) => ticket,
+        Err(failure) => return reply(stream, failure.into_response()).await,
+    };
+    let (pieces, mut outgoing) = mpsc::channel(BACKLOG);
+    let reading = tokio::spawn(worker::run(ticket, move |account| read(account, &request, pieces)));
+    while let Some(next) = outgoing.recv().await {
+        if frame::write(&mut stream, &response(next)).await.is_err() {
+            // Dropping the queue stops the worker.
+            return;
+        }
+    }
+    match reading.await {
+        Ok(Ok(())) => {
+            let _ = stream.shutdown().await;
+        }
+        Ok(Err(failure)) => reply(stream, failure.into_response()).await,
+        Err(error) => {
+            reply(stream, Failure::new(ErrorCode::Internal, error.to_string()).into_response()).await;
+        }
+    }
+}
+
+fn read(account: &Account, request: &DownloadRequest, pieces: mpsc::Sender<Reply>) -> Result<(), Failure> {
+    let at = Location::parse(&request.path, account)?;
+    // Without blocking: a pipe nobody writes to must not hold up the worker.
+    let file = File::from(at.open(OFlag::O_RDONLY | OFlag::O_NONBLOCK)?);
+    let info = info::of_open(request.path.clone(), &file).map_err(|error| at.failure(error))?;
+    let kind = FileKind::try_from(info.kind).unwrap_or_default();
+    if kind == FileKind::Other {
+        return Err(Failure::invalid(format!("{} is neither a file nor a directory", at.path().display())));
+    }
+    let mut sink = Sink::new(pieces, request.max_bytes);
+    sink.announce(info).map_err(|error| at.failure(error))?;
+    let copied = match kind {
+        FileKind::Directory => archive::write(&file, at.path(), &mut sink),
+        _ => copy(&file, &mut sink),
+    };
+    match copied.and_then(|()| sink.flush()) {
+        Ok(()) => sink.finish().map_err(|error| at.failure(error)),
+        Err(_) if sink.overflown => {
+            let message = format!("{} has more than {} bytes", at.path().display(), request.max_bytes);
+            Err(Failure::new(ErrorCode::TooLarge, message))
+        }
+        Err(error) => Err(at.failure(error)),
+    }
+}
+
+fn copy(mut file: &File, sink: &mut Sink) -> io::Result<()> {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(()),
+            n => sink.write_all(&buffer[..n])?,
+        }
+    }
+}
+
+/// Turns bytes into chunks for the host, counting and hashing them.
+struct Sink {
+    pieces: mpsc::Sender<Reply>,
+    waiting: Vec<u8>,
+    hash: Sha256,
+    size: u64,
+    most: u64,
+    overflown: bool,
+}
+
+impl Sink {
+    fn new(pieces: mpsc::Sender<Reply>, most: u64) -> Self {
+        let most = if most == 0 { u64::MAX } else { most };
+        Self { pieces, waiting: Vec::new(), hash: Sha256::new(), size: 0, most, overflown: false }
+    }
+
+    fn announce(&self, info: FileInfo) -> io::Result<()> {
+        self.send(Reply::File(info))
+    }
+
+    fn finish(self) -> io::Result<()> {
+        let sha256 = Bytes::copy_from_slice(&self.hash.clone().finalize());
+        self.send(Reply::End(TransferEnd { sha256, size: self.size }))
+    }
+
+    fn send(&self, reply: Reply) -> io::Result<()> {
+        self.pieces.blocking_send(reply).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.size += bytes.len() as u64;
+        if self.size > self.most {
+            self.overflown = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.hash.update(bytes);
+        self.waiting.extend_from_slice(bytes);
+        if self.waiting.len() >= CHUNK_BYTES {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let data = std::mem::take(&mut self.waiting).into();
+        self.send(Reply::Chunk(Chunk { data }))
+    }
+}

@@ -1,0 +1,25 @@
+//! File operations of the supervisor, carried out with the rights of the sandbox's user and none of root's.
+//!
+//! Every path is resolved by a thread that has given up the agent's rights over files, so a link planted by
+//! the sandbox leads nowhere its user could not go. One file per verb; `location` resolves, `worker` runs.
+
+mod archive;
+mod download;
+mod info;
+mod list;
+mod location;
+mod mkdir;
+mod remove;
+mod stat;
+mod upload;
+mod worker;
+
+pub use download::download;
+pub use list::list;
+pub use mkdir::mkdir;
+pub use remove::remove;
+pub use stat::stat;
+pub use upload::upload;
+
+/// File operations that run at once; more wait their turn.
+pub const MAX_PARALLEL: usize = 16;

@@ -1,0 +1,167 @@
+//! Writes one file, whole or not at all: into a temporary name beside it, checked, then renamed.
+//!
+//! The stream's task reads frames, a worker thread writes; a small queue between them holds back a fast host.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, RenameFlags, openat, renameat, renameat2};
+use nix::sys::stat::{Mode, fchmod};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+use rekindle_protocol::frame::{self, FrameError};
+use rekindle_protocol::limits::MAX_CHUNK_BYTES;
+use rekindle_protocol::mux::Stream;
+use rekindle_protocol::wire::response::Reply;
+use rekindle_protocol::wire::upload_part::Part;
+use rekindle_protocol::wire::{ErrorCode, FileInfo, TransferEnd, UploadPart, UploadRequest};
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+
+use crate::agent::Agent;
+use crate::exec::Account;
+use crate::failure::Failure;
+use crate::files::location::Location;
+use crate::files::{info, worker};
+use crate::session::{reply, response};
+
+/// Pieces that may wait for the disk.
+const BACKLOG: usize = 4;
+
+/// Carries out an upload request on its stream.
+pub async fn upload(agent: &Arc<Agent>, request: UploadRequest, mut stream: Stream) {
+    let answer = match receive(agent, request, &mut stream).await {
+        Ok(Some(info)) => response(Reply::File(info)),
+        // The host gave up; nobody is left to tell.
+        Ok(None) => return,
+        Err(failure) => failure.into_response(),
+    };
+    reply(stream, answer).await;
+}
+
+async fn receive(
+    agent: &Arc<Agent>,
+    request: UploadRequest,
+    stream: &mut Stream,
+) -> Result<Option<FileInfo>, Failure> {
+    let ticket = worker::admit(agent).await?;
+    let most = ticket.sandbox.upload_bytes;
+    let (parts, incoming) = mpsc::channel(BACKLOG);
+    let mut writing = tokio::spawn(worker::run(ticket, move |account| write(account, &request, incoming)));
+    let forward = async {
+        let mut total = 0;
+        loop {
+            let part = match frame::read::<UploadPart>(stream).await {
+                Ok(Some(UploadPart { part: Some(part) })) => part,
+                Ok(Some(UploadPart { part: None })) => {
+                    return Err(Failure::invalid("an upload part is empty"));
+                }
+                Ok(None) | Err(FrameError::Io(_) | FrameError::Truncated) => return Ok(()),
+                Err(error) => return Err(Failure::invalid(error.to_string())),
+            };
+            if let Part::Chunk(chunk) = &part {
+                total += chunk.data.len() as u64;
+                if chunk.data.len() > MAX_CHUNK_BYTES || total > most {
+                    let message = format!("a file may have {most} bytes here, a piece {MAX_CHUNK_BYTES}");
+                    return Err(Failure::new(ErrorCode::TooLarge, message));
+                }
+            }
+            let last = matches!(part, Part::End(_));
+            if parts.send(part).await.is_err() || last {
+                return Ok(());
+            }
+        }
+    };
+    // The worker may fail, on a full disk for example, while the host is still sending.
+    let refused = tokio::select! {
+        outcome = &mut writing => return joined(outcome),
+        forwarded = forward => forwarded.err(),
+    };
+    drop(parts);
+    let outcome = joined(writing.await);
+    refused.map_or(outcome, Err)
+}
+
+fn joined(
+    outcome: Result<Result<Option<FileInfo>, Failure>, tokio::task::JoinError>,
+) -> Result<Option<FileInfo>, Failure> {
+    outcome.unwrap_or_else(|error| Err(Failure::new(ErrorCode::Internal, error.to_string())))
+}
+
+/// Writes the parts. `None` when they stop before the end: nothing is left behind then.
+fn write(
+    account: &Account,
+    request: &UploadRequest,
+    mut parts: mpsc::Receiver<Part>,
+) -> Result<Option<FileInfo>, Failure> {
+    let at = Location::parse(&request.path, account)?;
+    let (dir, name) = at.make_parent()?;
+    let temporary = Temporary::create(&dir).map_err(|error| at.failure(error))?;
+    let mut file = &temporary.file;
+    let mut hash = Sha256::new();
+    let mut size = 0;
+    let end: TransferEnd = loop {
+        match parts.blocking_recv() {
+            None => return Ok(None),
+            Some(Part::End(end)) => break end,
+            Some(Part::Chunk(chunk)) => {
+                hash.update(&chunk.data);
+                size += chunk.data.len() as u64;
+                file.write_all(&chunk.data).map_err(|error| at.failure(error))?;
+            }
+        }
+    };
+    let sha256 = Bytes::copy_from_slice(&hash.finalize());
+    if end.sha256 != sha256 || end.size != size {
+        let message = format!("{size} bytes arrived and are not the {} that were sent", end.size);
+        return Err(Failure::new(ErrorCode::ChecksumMismatch, message));
+    }
+    let mode = if request.mode == 0 { 0o644 } else { request.mode & 0o777 };
+    fchmod(&temporary.file, Mode::from_bits_retain(mode)).map_err(|error| at.failure(error))?;
+    let file = temporary.publish(&name, request.must_not_exist).map_err(|error| at.failure(error))?;
+    let info = info::of_open(request.path.clone(), &file).map_err(|error| at.failure(error))?;
+    Ok(Some(FileInfo { sha256, ..info }))
+}
+
+/// A file under a name nobody asked for, removed unless it is published.
+struct Temporary<'a> {
+    dir: &'a OwnedFd,
+    name: CString,
+    file: File,
+    published: bool,
+}
+
+impl<'a> Temporary<'a> {
+    fn create(dir: &'a OwnedFd) -> nix::Result<Self> {
+        let mut random = [0u8; 8];
+        getrandom::fill(&mut random).map_err(|_| Errno::EIO)?;
+        let name = format!(".rekindle-upload-{:016x}", u64::from_ne_bytes(random));
+        let name = CString::new(name).map_err(|_| Errno::EINVAL)?;
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = openat(dir, name.as_c_str(), flags, Mode::from_bits_retain(0o600))?.into();
+        Ok(Self { dir, name, file, published: false })
+    }
+
+    fn publish(mut self, name: &CStr, must_not_exist: bool) -> nix::Result<File> {
+        let dir = self.dir.as_fd();
+        if must_not_exist {
+            renameat2(dir, self.name.as_c_str(), dir, name, RenameFlags::RENAME_NOREPLACE)?;
+        } else {
+            renameat(dir, self.name.as_c_str(), dir, name)?;
+        }
+        self.published = true;
+        self.file.try_clone().map_err(|_| Errno::EMFILE)
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if !self.published {
+            let _ = unlinkat(self.dir, self.name.as_c_str(), UnlinkatFlags::NoRemoveDir);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Runs blocking file work on a thread that has the rights of the sandbox's user.
+//!
+//! `setfsuid` changes what one thread may do to files and nothing else: leaving user id 0 also drops the
+//! capabilities that override permissions. The rights come back before the thread serves anyone else.
+
+use std::sync::Arc;
+
+use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
+use rekindle_protocol::wire::ErrorCode;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::agent::{Agent, Busy};
+use crate::exec::Account;
+use crate::failure::Failure;
+use crate::restore::Sandbox;
+
+/// What a file operation holds while it is under way.
+pub struct Ticket {
+    /// Whose rights it has.
+    pub account: Account,
+    /// The sandbox it is part of.
+    pub sandbox: Arc<Sandbox>,
+    _busy: Busy,
+    _slot: OwnedSemaphorePermit,
+}
+
+/// Passes the gate and waits for a turn.
+///
+/// # Errors
+/// When the gate is closed or the user does not exist.
+pub async fn admit(agent: &Arc<Agent>) -> Result<Ticket, Failure> {
+    let sandbox = agent.gate.pass()?;
+    let busy = agent.begin();
+    let account =
+        agent.default_account().map_err(|error| Failure::new(ErrorCode::NotFound, error.to_string()))?;
+    let slot = agent.file_slots.clone().acquire_owned().await;
+    let slot = slot.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
+    Ok(Ticket { account, sandbox, _busy: busy, _slot: slot })
+}
+
+/// Runs `work` with the rights of the ticket's account.
+///
+/// # Errors
+/// What `work` fails with.
+pub async fn run<T: Send + 'static>(
+    ticket: Ticket,
+    work: impl FnOnce(&Account) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let task = tokio::task::spawn_blocking(move || {
+        let _rights = Rights::assume(&ticket.account)?;
+        work(&ticket.account)
+    });
+    task.await.unwrap_or_else(|error| Err(Failure::new(ErrorCode::Internal, error.to_string())))
+}
+
+/// The user's rights over files, on this thread, until dropped.
+struct Rights {
+    uid: Uid,
+    gid: Gid,
+}
+
+impl Rights {
+    fn assume(account: &Account) -> Result<Self, Failure> {
+        // The group first: without root's rights it could no longer be changed.
+        let gid = setfsgid(Gid::from_raw(account.gid));
+        let uid = setfsuid(Uid::from_raw(account.uid));
+        let rights = Self { uid, gid };
+        // The calls report no errors; asking for an impossible id tells what is in force.
+        let now = setfsuid(Uid::from_raw(u32::MAX));
+        if now.as_raw() == account.uid {
+            Ok(rights)
+        } else {
+            Err(Failure::new(ErrorCode::Internal, "the rights of the user could not be assumed"))
+        }
+    }
+}
+
+impl Drop for Rights {
+    fn drop(&mut self) {
+        setfsuid(self.uid);
+        setfsgid(self.gid);
+    }
+}

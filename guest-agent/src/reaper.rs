@@ -1,0 +1,113 @@
+//! The one place that waits for children. Executions get a future of their child's end; everything else that
+//! dies, orphans adopted by PID 1 included, is collected silently.
+//!
+//! Nothing else in the agent may call a `wait` function: it would steal an exit status from here.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Exit {
+    /// What the kernel says of it.
+    pub status: Status,
+    /// CPU of the child and of the descendants it waited for, in microseconds.
+    pub cpu_micros: u64,
+    /// The largest of them, in bytes.
+    pub peak_memory_bytes: u64,
+}
+
+/// The two ways a process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It returned this code.
+    Exited(u8),
+    /// This signal ended it.
+    Signaled(u8),
+}
+
+/// Waits for all children of the agent.
+pub struct Reaper {
+    waiting: Mutex<HashMap<i32, oneshot::Sender<Exit>>>,
+    signals: Mutex<Option<Signal>>,
+}
+
+impl Reaper {
+    /// Starts to receive SIGCHLD and becomes the parent of orphans.
+    ///
+    /// # Errors
+    /// When the signal cannot be received.
+    pub fn new() -> io::Result<Self> {
+        // PID 1 gets orphans anyway; elsewhere this makes the agent see the same deaths.
+        nix::sys::prctl::set_child_subreaper(true)?;
+        let signals = signal(SignalKind::child())?;
+        Ok(Self { waiting: Mutex::default(), signals: Mutex::new(Some(signals)) })
+    }
+
+    /// Starts a child with `start` and promises to tell of its end.
+    ///
+    /// # Errors
+    /// What `start` fails with.
+    pub fn adopt<T, E>(
+        &self,
+        start: impl FnOnce() -> Result<(i32, T), E>,
+    ) -> Result<(T, oneshot::Receiver<Exit>), E> {
+        // Held across the start, so that a child that ends at once is still found waiting.
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let (pid, value) = start()?;
+        let (sender, receiver) = oneshot::channel();
+        waiting.insert(pid, sender);
+        Ok((value, receiver))
+    }
+
+    /// Collects children for as long as the agent lives.
+    pub async fn run(&self) {
+        let signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut signals) = signals else { return };
+        loop {
+            self.collect();
+            if signals.recv().await.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn collect(&self) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some((pid, exit)) = wait_any() {
+            if let Some(sender) = waiting.remove(&pid) {
+                // Whoever asked may have stopped caring.
+                let _ = sender.send(exit);
+            }
+        }
+    }
+}
+
+/// Collects one child that has ended.
+fn wait_any() -> Option<(i32, Exit)> {
+    let mut status = 0;
+    // SAFETY: all-zero bytes are a valid `rusage`.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to live, writable values of the right type.
+    // JUSTIFICATION: no safe wrapper returns the resource usage together with the status.
+    let pid = unsafe { libc::wait4(-1, &mut status, libc::WNOHANG, &mut usage) };
+    if pid <= 0 {
+        return None;
+    }
+    let status = if libc::WIFSIGNALED(status) {
+        Status::Signaled(libc::WTERMSIG(status) as u8)
+    } else {
+        Status::Exited(libc::WEXITSTATUS(status) as u8)
+    };
+    let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+    let exit = Exit {
+        status,
+        cpu_micros: micros(usage.ru_utime) + micros(usage.ru_stime),
+        peak_memory_bytes: usage.ru_maxrss as u64 * 1024,
+    };
+    Some((pid, exit))
+}

@@ -1,0 +1,159 @@
+//! The restore gate: nothing of a caller's runs until a clone has been made its own, and it fails closed.
+//!
+//! ```text
+//!   closed ──restore ok──► open ──quiesce──► closed (and into a snapshot)
+//!      └──restore failed──► failed: this guest is never used
+//! ```
+
+mod clock;
+mod entropy;
+mod identity;
+mod scratch;
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rekindle_protocol::limits::{
+    DEFAULT_KEPT_OUTPUT_BYTES, DEFAULT_UPLOAD_BYTES, MAX_ENTROPY_BYTES, MIN_ENTROPY_BYTES,
+};
+use rekindle_protocol::wire::{self, ErrorCode};
+
+use crate::agent::Agent;
+use crate::exec;
+use crate::failure::Failure;
+
+/// What the supervisor said about the sandbox this guest is.
+#[derive(Debug)]
+pub struct Sandbox {
+    /// Variables every execution sees, already checked.
+    pub env: Vec<wire::EnvVar>,
+    /// Largest file that may be uploaded.
+    pub upload_bytes: u64,
+    /// Full output kept for each stream of an execution.
+    pub kept_output_bytes: u64,
+}
+
+/// Whether callers may use this guest.
+#[derive(Debug, Default)]
+pub struct Gate {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Closed,
+    Open(Arc<Sandbox>),
+    Failed,
+}
+
+impl Gate {
+    /// The sandbox behind the open gate.
+    ///
+    /// # Errors
+    /// When the gate is not open.
+    pub fn pass(&self) -> Result<Arc<Sandbox>, Failure> {
+        match &*self.lock() {
+            State::Open(sandbox) => Ok(sandbox.clone()),
+            State::Closed => Err(Failure::new(
+                ErrorCode::GateClosed,
+                "the restore gate is closed: this guest has not been made a sandbox yet",
+            )),
+            State::Failed => Err(Failure::new(
+                ErrorCode::GateFailed,
+                "the restore gate could not be opened: this guest must not be used",
+            )),
+        }
+    }
+
+    /// Whether it is open.
+    pub fn is_open(&self) -> bool {
+        matches!(*self.lock(), State::Open(_))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Applies everything a clone needs to be its own, then opens the gate.
+///
+/// # Errors
+/// When the request makes no sense (the gate stays closed) or a step fails (the guest is spoilt).
+pub async fn open_gate(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Result<(), Failure> {
+    match &*agent.gate.lock() {
+        State::Closed => {}
+        State::Open(_) => return Err(Failure::invalid("the restore gate is open already")),
+        State::Failed => {
+            return Err(Failure::new(ErrorCode::GateFailed, "an earlier restore failed in this guest"));
+        }
+    }
+    check(&request)?;
+    let worker = agent.clone();
+    let applied = tokio::task::spawn_blocking(move || apply(&worker, request)).await;
+    let (state, result) = match applied {
+        Ok(Ok(sandbox)) => (State::Open(Arc::new(sandbox)), Ok(())),
+        Ok(Err(failure)) => (State::Failed, Err(failure)),
+        Err(error) => (State::Failed, Err(Failure::new(ErrorCode::GateFailed, error.to_string()))),
+    };
+    *agent.gate.lock() = state;
+    result
+}
+
+/// Closes the gate and leaves the guest quiet.
+///
+/// # Errors
+/// When something is still under way.
+pub async fn quiesce(agent: &Arc<Agent>, request: &wire::QuiesceRequest) -> Result<(), Failure> {
+    let busy = agent.busy();
+    if busy > 0 {
+        let message = format!("{busy} operations are under way");
+        return Err(Failure::new(ErrorCode::Busy, message));
+    }
+    *agent.gate.lock() = State::Closed;
+    let drop_caches = request.drop_caches;
+    let quiet = tokio::task::spawn_blocking(move || {
+        nix::unistd::sync();
+        if drop_caches { std::fs::write("/proc/sys/vm/drop_caches", "3") } else { Ok(()) }
+    });
+    match quiet.await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(Failure::internal("drop caches", &error)),
+        Err(error) => Err(Failure::new(ErrorCode::Internal, error.to_string())),
+    }
+}
+
+/// Refuses what makes no sense before anything has been touched.
+fn check(request: &wire::RestoreRequest) -> Result<(), Failure> {
+    if !(MIN_ENTROPY_BYTES..=MAX_ENTROPY_BYTES).contains(&request.entropy.len()) {
+        let message = format!("a restore brings {MIN_ENTROPY_BYTES} to {MAX_ENTROPY_BYTES} bytes of entropy");
+        return Err(Failure::invalid(message));
+    }
+    identity::check(&request.hostname, &request.machine_id)?;
+    exec::check_environment(&request.env)
+}
+
+fn apply(agent: &Agent, request: wire::RestoreRequest) -> Result<Sandbox, Failure> {
+    let step = |name: &str, result: io::Result<()>| {
+        result.map_err(|error| Failure::new(ErrorCode::GateFailed, format!("{name}: {error}")))
+    };
+    // Randomness first: nothing after it may draw from what all clones share.
+    step("entropy", entropy::feed(&request.entropy))?;
+    step("clock", clock::set(request.unix_nanos))?;
+    step("hostname", identity::set_hostname(&request.hostname))?;
+    step("machine-id", identity::set_machine_id(&request.machine_id))?;
+    if let Some(disk) = &request.scratch {
+        let account = agent
+            .default_account()
+            .map_err(|error| Failure::new(ErrorCode::GateFailed, format!("scratch: {error}")))?;
+        step("scratch", scratch::mount(disk, &account, &agent.config.state))?;
+    }
+    let limits = request.limits.unwrap_or_default();
+    step("limits", agent.cgroups.limit_sandbox(&limits))?;
+    let or_default = |value, default| if value == 0 { default } else { value };
+    Ok(Sandbox {
+        env: request.env,
+        upload_bytes: or_default(limits.upload_bytes, DEFAULT_UPLOAD_BYTES),
+        kept_output_bytes: or_default(limits.kept_output_bytes, DEFAULT_KEPT_OUTPUT_BYTES),
+    })
+}

@@ -1,0 +1,162 @@
+//! One connection: preamble, multiplexer, hello, then one task per operation.
+//!
+//! ```text
+//!   scanning ──preamble──► session ──hello──► operations
+//!       ▲                     │ garbage, or the host closed
+//!       └─────────────────────┘          a newer connection or the end of the stream: over
+//! ```
+//!
+//! When a session ends its streams end, and with them every operation: what they started is killed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rekindle_protocol::limits::REQUEST_DEADLINE;
+use rekindle_protocol::mux::{self, Side, Stream};
+use rekindle_protocol::wire::request::Op;
+use rekindle_protocol::wire::response::Reply;
+use rekindle_protocol::wire::{self, ErrorCode, KillScope};
+use rekindle_protocol::{VERSION, frame, preamble};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use crate::agent::Agent;
+use crate::failure::Failure;
+use crate::{exec, files, power, restore};
+
+/// Lets the answer to a poweroff leave the guest before the guest goes.
+const POWEROFF_DELAY: Duration = Duration::from_millis(50);
+
+/// Serves sessions on a stream until it ends or a newer connection takes over.
+pub async fn serve(agent: Arc<Agent>, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let mut next = preamble::respond(stream).await;
+    while let Ok(Some(mut stream)) = next {
+        let mut newer = agent.begin_session();
+        tokio::select! {
+            () = session(&agent, &mut stream) => {}
+            _ = newer.changed() => return,
+        }
+        next = preamble::respond_again(stream).await;
+    }
+}
+
+async fn session(agent: &Arc<Agent>, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let (_keep, mut incoming, driver) = mux::session(stream, Side::Guest);
+    let greeted = Arc::new(AtomicBool::new(false));
+    let accept = async {
+        while let Some(stream) = incoming.next().await {
+            tokio::spawn(operation(agent.clone(), stream, greeted.clone()));
+        }
+    };
+    tokio::select! {
+        _ = driver.run() => {}
+        () = accept => {}
+    }
+}
+
+/// Reads the request of one stream and carries it out.
+async fn operation(agent: Arc<Agent>, mut stream: Stream, greeted: Arc<AtomicBool>) {
+    let request =
+        match tokio::time::timeout(REQUEST_DEADLINE, frame::read::<wire::Request>(&mut stream)).await {
+            Ok(Ok(Some(request))) => request,
+            // Nothing, silence or a broken stream: dropping it resets it.
+            Ok(Ok(None) | Err(frame::FrameError::Io(_) | frame::FrameError::Truncated)) | Err(_) => return,
+            Ok(Err(error)) => {
+                return reply(stream, Failure::invalid(error.to_string()).into_response()).await;
+            }
+        };
+    let Some(op) = request.op else {
+        let unknown = Failure::new(ErrorCode::UnknownRequest, "this agent does not know the operation");
+        return reply(stream, unknown.into_response()).await;
+    };
+    if let Op::Hello(hello) = op {
+        let answer = answer_hello(&agent, &hello);
+        greeted.store(answer.is_ok(), Ordering::SeqCst);
+        return reply(
+            stream,
+            answer.map_or_else(Failure::into_response, |hello| response(Reply::Hello(hello))),
+        )
+        .await;
+    }
+    if !greeted.load(Ordering::SeqCst) {
+        let rude = Failure::new(ErrorCode::VersionMismatch, "hello must come first on a connection");
+        return reply(stream, rude.into_response()).await;
+    }
+    dispatch(&agent, op, stream).await;
+}
+
+/// The table of operations. The ones that stream take the stream itself, the others answer once.
+async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream) {
+    let answer = match op {
+        Op::Execute(request) => return exec::execute(agent, request, stream).await,
+        Op::Upload(request) => return files::upload(agent, request, stream).await,
+        Op::Download(request) => return files::download(agent, request, stream).await,
+        Op::List(request) => return files::list(agent, request, stream).await,
+        Op::Hello(_) => return,
+        Op::Ping(_) => Ok(Reply::Pong(pong())),
+        Op::Restore(request) => restore::open_gate(agent, request).await.map(|()| done()),
+        Op::Quiesce(request) => restore::quiesce(agent, &request).await.map(|()| done()),
+        Op::Signal(request) => exec::signal(agent, &request).map(|()| done()),
+        Op::Resize(request) => exec::resize(agent, &request).map(|()| done()),
+        Op::Stat(request) => files::stat(agent, request).await.map(Reply::File),
+        Op::Mkdir(request) => files::mkdir(agent, request).await.map(Reply::File),
+        Op::Remove(request) => files::remove(agent, request).await.map(|()| done()),
+        Op::Poweroff(_) => {
+            reply(stream, response(done())).await;
+            tokio::time::sleep(POWEROFF_DELAY).await;
+            power::off(agent.init)
+        }
+    };
+    reply(stream, answer.map_or_else(Failure::into_response, response)).await;
+}
+
+/// A response that says just this.
+pub fn response(reply: Reply) -> wire::Response {
+    wire::Response { reply: Some(reply) }
+}
+
+fn done() -> Reply {
+    Reply::Done(wire::Done {})
+}
+
+/// Sends the last frame of an operation. A host that is gone does not hear it.
+pub async fn reply(mut stream: Stream, response: wire::Response) {
+    if frame::write(&mut stream, &response).await.is_ok() {
+        let _ = stream.shutdown().await;
+    }
+}
+
+fn answer_hello(agent: &Agent, hello: &wire::HelloRequest) -> Result<wire::HelloResponse, Failure> {
+    let theirs = hello.version.unwrap_or_default();
+    if theirs.major != VERSION.major {
+        return Err(Failure::new(
+            ErrorCode::VersionMismatch,
+            format!(
+                "the host speaks protocol {}.{}, this agent {}.{}",
+                theirs.major, theirs.minor, VERSION.major, VERSION.minor
+            ),
+        ));
+    }
+    let controllers = agent.cgroups.controllers();
+    let kill_scope = if agent.cgroups.usable() { KillScope::Cgroup } else { KillScope::ProcessGroup };
+    Ok(wire::HelloResponse {
+        version: Some(VERSION),
+        program: concat!("rekindle-agent ", env!("CARGO_PKG_VERSION")).into(),
+        capabilities: Some(wire::Capabilities {
+            kill_scope: kill_scope as i32,
+            memory_limits: controllers.memory,
+            pids_limits: controllers.pids,
+            cpu_limits: controllers.cpu,
+            init: agent.init,
+        }),
+        gate_open: agent.gate.is_open(),
+        running: agent.executions.count() as u32,
+    })
+}
+
+fn pong() -> wire::Pong {
+    let boot =
+        nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Into::into);
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    wire::Pong { unix_nanos: wall.as_nanos() as u64, boot_nanos: boot.as_nanos() as u64 }
+}
