@@ -1,0 +1,141 @@
+//! The handle to one agent, and the session behind it.
+//!
+//! ```text
+//!   connect ──► open ──► over      every operation fails as `Lost`, with what ended it
+//!                 │
+//!                 └── last handle dropped: closed in good order, cut after `CLOSE_GRACE`
+//! ```
+//!
+//! One task moves the bytes of a session. An operation under way holds the session, so dropping the last
+//! client does not cut it off.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rekindle_protocol::mux::{self, Opener, Side, Stream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::Instrument as _;
+
+use super::error::AgentError;
+use super::hello::Hello;
+
+/// Executions and transfers under way at once. Together with [`MAX_CALLS`] it is half of
+/// [`MAX_STREAMS`](rekindle_protocol::limits::MAX_STREAMS): a stream counts until the other side has seen its
+/// end, and one too many would end the session for everyone.
+const MAX_LONG: usize = 224;
+/// Short calls under way at once, kept apart so that a full house of executions can still be signalled.
+const MAX_CALLS: usize = 32;
+/// How long a session may take to close before the byte stream is dropped under it.
+const CLOSE_GRACE: Duration = Duration::from_secs(5);
+/// How long the end of a stream may precede the end of its session for the two to be the same event.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// A handle to the agent in one guest. Clones share the session, which closes with the last of them.
+#[derive(Debug, Clone)]
+pub struct AgentClient {
+    pub(super) session: Arc<Session>,
+    pub(super) hello: Arc<Hello>,
+}
+
+impl AgentClient {
+    /// What the agent said about itself.
+    #[must_use]
+    pub fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// Completes when the session is over.
+    pub async fn closed(&self) {
+        self.session.over().await;
+    }
+}
+
+/// Whether an operation is one of many that last, or a short call.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Lane {
+    Long,
+    Call,
+}
+
+/// How a session ended; nothing when the peer closed it in good order.
+type Ended = Option<Arc<io::Error>>;
+
+/// A multiplexed connection, kept open by whoever holds it.
+#[derive(Debug)]
+pub(super) struct Session {
+    opener: Opener,
+    ended: watch::Receiver<Option<Ended>>,
+    long: Arc<Semaphore>,
+    calls: Arc<Semaphore>,
+    /// Dropped with the session, which tells its task that nobody waits any more.
+    _held: oneshot::Sender<()>,
+}
+
+impl Session {
+    /// Starts moving bytes on a stream on which the preamble has finished.
+    pub(super) fn start(io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Arc<Self> {
+        // Nothing takes streams the guest opens, so each is refused as it arrives.
+        let (opener, _, driver) = mux::session(io, Side::Host);
+        let (tell_end, ended) = watch::channel(None);
+        let (held, released) = oneshot::channel::<()>();
+        let run = async move {
+            let abandoned = async {
+                let _ = released.await;
+                tokio::time::sleep(CLOSE_GRACE).await;
+            };
+            let end = tokio::select! {
+                end = driver.run() => end.err().map(Arc::new),
+                () = abandoned => None,
+            };
+            tell_end.send_replace(Some(end));
+        };
+        tokio::spawn(run.in_current_span());
+        Arc::new(Self {
+            opener,
+            ended,
+            long: Arc::new(Semaphore::new(MAX_LONG)),
+            calls: Arc::new(Semaphore::new(MAX_CALLS)),
+            _held: held,
+        })
+    }
+
+    /// Opens a stream for one operation, with the permit it must hold as long as the stream.
+    pub(super) async fn open(
+        &self,
+        operation: &'static str,
+        lane: Lane,
+        deadline: Instant,
+    ) -> Result<(Stream, OwnedSemaphorePermit), AgentError> {
+        let asked = Instant::now();
+        let permit = match lane {
+            Lane::Long => Arc::clone(&self.long).try_acquire_owned().map_err(|_| AgentError::Busy)?,
+            Lane::Call => {
+                let permit = Arc::clone(&self.calls).acquire_owned();
+                let permit = timeout_at(deadline, permit).await.map_err(|_| AgentError::Busy)?;
+                permit.map_err(|_| AgentError::Busy)?
+            }
+        };
+        match timeout_at(deadline, self.opener.open()).await {
+            Ok(Ok(stream)) => Ok((stream, permit)),
+            Ok(Err(_)) => Err(self.broken(operation).await),
+            Err(_) => Err(AgentError::Silent { operation, waited: asked.elapsed() }),
+        }
+    }
+
+    /// What to say when a stream has ended before its time: the session's end, if that is why.
+    pub(super) async fn broken(&self, operation: &'static str) -> AgentError {
+        match timeout(LAST_WORDS, self.over()).await {
+            Ok(cause) => AgentError::Lost { operation, cause },
+            Err(_) => AgentError::Abandoned { operation },
+        }
+    }
+
+    async fn over(&self) -> Ended {
+        let mut ended = self.ended.clone();
+        // The sender is gone without a word only when the whole runtime goes down.
+        ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone().flatten())
+    }
+}

@@ -1,0 +1,195 @@
+//! Runs one program in a guest.
+//!
+//! ```text
+//!   execute ──► Started ──► next: Output, Output, … ──► next: Finished ──► next: nothing
+//!                  │                                        ▲
+//!                  └── dropped: reset, everything it started is killed
+//! ```
+
+use rekindle_protocol::limits::{MAX_CHUNK_BYTES, MAX_OUTPUT_LIMIT, MIN_OUTPUT_LIMIT};
+use rekindle_protocol::wire::{self, ExecuteRequest, Stdin, request::Op, response::Reply};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::client::{AgentClient, Lane};
+use super::error::AgentError;
+use super::finished::{Finished, OutputStream, effective_limit};
+use super::operation::Operation;
+use super::patience::{ExecutePatience, deadline};
+use super::stdin::{self, Pump, StdinWriter};
+
+/// The operation's name in errors.
+const EXECUTE: &str = "execute";
+
+/// A program that was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Started {
+    /// Names the execution in `signal` and `resize`.
+    pub execution: u64,
+    /// Its process id inside the guest.
+    pub pid: u32,
+}
+
+/// Something that happened in an execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The program wrote; only when the request asked for `stream`.
+    Output {
+        /// Where to.
+        stream: OutputStream,
+        /// The bytes, at most 256 KiB.
+        data: Bytes,
+    },
+    /// The program ended. Nothing follows.
+    Finished(Box<Finished>),
+}
+
+/// A running program. Dropping it kills everything it started.
+#[derive(Debug)]
+pub struct Execution {
+    started: Started,
+    operation: Operation,
+    stdin: Option<StdinWriter>,
+    _pump: Option<Pump>,
+    streaming: bool,
+    output_limit: usize,
+    deadline: Option<Instant>,
+    over: bool,
+}
+
+impl AgentClient {
+    /// Starts a program with the usual patience.
+    ///
+    /// # Errors
+    /// See [`AgentError`].
+    pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, AgentError> {
+        self.execute_with(request, ExecutePatience::default()).await
+    }
+
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// See [`AgentError`].
+    pub async fn execute_with(
+        &self,
+        request: ExecuteRequest,
+        patience: ExecutePatience,
+    ) -> Result<Execution, AgentError> {
+        let output_limit = effective_limit(request.output_limit);
+        if !(MIN_OUTPUT_LIMIT..=MAX_OUTPUT_LIMIT).contains(&output_limit) {
+            return Err(AgentError::Invalid {
+                operation: EXECUTE,
+                what: format!(
+                    "an output limit of {output_limit} characters is not between {MIN_OUTPUT_LIMIT} and \
+                     {MAX_OUTPUT_LIMIT}"
+                )
+                .into(),
+            });
+        }
+        let streaming = request.stream;
+        let live = request.stdin == i32::from(Stdin::Live);
+        let limit = Some(request.timeout_millis).filter(|&millis| millis != 0).map(Duration::from_millis);
+        let start = deadline(patience.start);
+        let mut operation = self.begin(EXECUTE, Lane::Long, Op::Execute(request), start).await?;
+        let started = match operation.receive(Some(start)).await? {
+            Reply::Started(started) if started.execution != 0 && started.pid != 0 => {
+                Started { execution: started.execution, pid: started.pid }
+            }
+            Reply::Started(_) => return Err(operation.violated("a program that nothing names")),
+            other => return Err(operation.unexpected(&other)),
+        };
+        let (stdin, pump) = operation
+            .take_writer()
+            .filter(|_| live)
+            .map(stdin::start)
+            .map_or((None, None), |(stdin, pump)| (Some(stdin), Some(pump)));
+        Ok(Execution {
+            started,
+            operation,
+            stdin,
+            _pump: pump,
+            streaming,
+            output_limit,
+            deadline: limit.map(|limit| deadline(limit.saturating_add(patience.grace))),
+            over: false,
+        })
+    }
+
+    /// Runs a program to its end.
+    ///
+    /// # Errors
+    /// See [`AgentError`].
+    pub async fn run(&self, request: ExecuteRequest) -> Result<Finished, AgentError> {
+        self.execute(request).await?.wait().await
+    }
+}
+
+impl Execution {
+    /// What was started.
+    #[must_use]
+    pub fn started(&self) -> Started {
+        self.started
+    }
+
+    /// The program's standard input, once, if the request asked for [`Stdin::Live`]. Independent of the
+    /// execution, so that writing and reading cannot wait for each other.
+    pub fn take_stdin(&mut self) -> Option<StdinWriter> {
+        self.stdin.take()
+    }
+
+    /// The next event; `None` after the last. Can be abandoned and called again without losing anything.
+    ///
+    /// # Errors
+    /// See [`AgentError`]; nothing follows an error either.
+    pub async fn next(&mut self) -> Result<Option<Event>, AgentError> {
+        if self.over {
+            return Ok(None);
+        }
+        let event = self.operation.receive(self.deadline).await.and_then(|reply| self.event(reply));
+        self.over = !matches!(event, Ok(Event::Output { .. }));
+        event.map(Some)
+    }
+
+    /// Waits for the end, letting go of live output: the result holds what matters of it. Standard input that
+    /// nobody took is ended.
+    ///
+    /// # Errors
+    /// See [`AgentError`].
+    pub async fn wait(mut self) -> Result<Finished, AgentError> {
+        self.stdin = None;
+        while let Some(event) = self.next().await? {
+            if let Event::Finished(finished) = event {
+                return Ok(*finished);
+            }
+        }
+        // Only a caller that took the last event with `next` and still waits gets here.
+        Err(self.operation.invalid("it has ended already"))
+    }
+
+    fn event(&self, reply: Reply) -> Result<Event, AgentError> {
+        match reply {
+            Reply::Output(output) if self.streaming => {
+                if output.data.len() > MAX_CHUNK_BYTES {
+                    return Err(self.operation.violated("a piece of output that exceeds its limit"));
+                }
+                let stream = match wire::OutputStream::try_from(output.stream) {
+                    Ok(wire::OutputStream::Stdout) => OutputStream::Stdout,
+                    Ok(wire::OutputStream::Stderr) => OutputStream::Stderr,
+                    Ok(wire::OutputStream::Unspecified) | Err(_) => {
+                        return Err(self.operation.violated("output of no known stream"));
+                    }
+                };
+                Ok(Event::Output { stream, data: output.data })
+            }
+            Reply::Result(result) => Finished::from_wire(result, self.output_limit)
+                .map(|finished| Event::Finished(Box::new(finished)))
+                .map_err(|what| self.operation.violated(what)),
+            other => Err(self.operation.unexpected(&other)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

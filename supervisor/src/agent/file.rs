@@ -1,0 +1,95 @@
+//! A file of a guest's, as its agent describes it.
+
+use bytes::Bytes;
+use rekindle_protocol::limits::MAX_PATH_BYTES;
+use rekindle_protocol::wire;
+use serde::Serialize;
+
+use super::digest::Digest;
+use super::path::GuestPath;
+
+/// All permission bits there are.
+const PERMISSIONS: u32 = 0o7777;
+
+/// A file as stat(2) sees it inside the guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileInfo {
+    /// In listings the name, elsewhere the path as it was asked for.
+    pub path: GuestPath,
+    /// Its kind.
+    pub kind: FileKind,
+    /// Size in bytes.
+    pub size: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Last change of the content, nanoseconds since 1970.
+    pub modified_nanos: i64,
+    /// Where a symbolic link points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_target: Option<GuestPath>,
+    /// SHA-256 of the content, after an upload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<Digest>,
+}
+
+/// Kinds of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A device, pipe or socket.
+    Other,
+}
+
+impl FileInfo {
+    /// Checks the description of a path that was asked for. What the agent calls it does not matter.
+    pub(super) fn of(path: &GuestPath, info: &wire::FileInfo) -> Result<Self, &'static str> {
+        Self::checked(path.clone(), info)
+    }
+
+    /// Checks the description of a directory's entry.
+    pub(super) fn entry(info: &wire::FileInfo) -> Result<Self, &'static str> {
+        let name = GuestPath::entry(Bytes::clone(&info.path)).ok_or("an entry with an impossible name")?;
+        Self::checked(name, info)
+    }
+
+    fn checked(path: GuestPath, info: &wire::FileInfo) -> Result<Self, &'static str> {
+        use wire::FileKind as Kind;
+        let kind = match Kind::try_from(info.kind) {
+            Ok(Kind::File) => FileKind::File,
+            Ok(Kind::Directory) => FileKind::Directory,
+            Ok(Kind::Symlink) => FileKind::Symlink,
+            Ok(Kind::Other) => FileKind::Other,
+            Ok(Kind::Unspecified) | Err(_) => return Err("a file of no known kind"),
+        };
+        let link_target = match &info.link_target {
+            none if none.is_empty() => None,
+            long if long.len() > MAX_PATH_BYTES => return Err("a link to an overlong path"),
+            target => Some(GuestPath::new(target.clone()).map_err(|_| "a link to an impossible path")?),
+        };
+        let sha256 = match &info.sha256 {
+            none if none.is_empty() => None,
+            bytes => Some(Digest::from_wire(bytes).ok_or("a checksum of the wrong length")?),
+        };
+        Ok(Self {
+            path,
+            kind,
+            size: info.size,
+            mode: info.mode & PERMISSIONS,
+            uid: info.uid,
+            gid: info.gid,
+            modified_nanos: info.modified_nanos,
+            link_target,
+            sha256,
+        })
+    }
+}

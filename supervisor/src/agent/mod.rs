@@ -1,0 +1,56 @@
+//! The supervisor's side of the agent channel: a typed client for the agent inside one guest.
+//!
+//! Called by `vm`, which dials the byte stream and hands it to [`AgentClient::connect`]. This folder never
+//! learns which engine carries the stream, and it never believes a guest: every reply is bounded, checked and
+//! turned into the types below, or becomes an [`AgentError`]. One file per operation; `docs/agent-protocol.md`
+//! describes what travels.
+
+mod client;
+mod connect;
+mod digest;
+mod download;
+mod error;
+mod execute;
+mod file;
+mod finished;
+mod hello;
+mod list;
+mod mkdir;
+mod operation;
+mod path;
+mod patience;
+mod ping;
+mod poweroff;
+mod quiesce;
+mod remove;
+mod resize;
+mod restore;
+mod signal;
+mod stat;
+mod stdin;
+mod untrusted;
+mod upload;
+
+#[cfg(test)]
+mod fake;
+
+pub use client::AgentClient;
+pub use digest::Digest;
+pub use download::Downloaded;
+pub use error::{AgentError, ConnectError, Refusal};
+pub use execute::{Event, Execution, Started};
+pub use file::{FileInfo, FileKind};
+pub use finished::{Diagnosis, DiagnosisKind, Finished, Outcome, Output, OutputStream, Usage};
+pub use hello::{Capabilities, Hello, KillScope, ProtocolVersion};
+pub use list::Listing;
+pub use path::{GuestPath, InvalidPath};
+pub use patience::{ExecutePatience, TransferPatience};
+pub use ping::Pong;
+pub use stdin::{StdinClosed, StdinWriter};
+pub use upload::UploadOptions;
+
+/// Requests are written in the protocol's own words: they come from the host, which is trusted.
+pub use rekindle_protocol::wire::{
+    Code, Command, EnvVar, ExecuteRequest, Language, RestoreRequest, SandboxLimits, Scratch, Stdin,
+    TerminalSize, execute_request::Program,
+};

@@ -1,0 +1,222 @@
+//! One operation on one stream: sends its request, receives replies. Every verb is written with it.
+//!
+//! Dropping an [`Operation`] resets its stream, which cancels it in the guest. Streams are never half-closed
+//! by the host: to the agent, the end of the host's half *is* the cancellation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use rekindle_protocol::frame::{self, FrameError};
+use rekindle_protocol::limits::{MAX_FRAME_BYTES, MAX_MESSAGE_BYTES};
+use rekindle_protocol::mux::Stream;
+use rekindle_protocol::wire::{Request, Response, request::Op, response::Reply};
+use tokio::io::{AsyncReadExt as _, ReadHalf, WriteHalf};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+use super::client::{AgentClient, Lane, Session};
+use super::error::{AgentError, Refusal};
+use super::patience::deadline;
+use super::untrusted::printable;
+
+/// How much is read from a stream at once.
+const READ_BYTES: usize = 64 * 1024;
+/// Bytes of a frame's length prefix.
+const PREFIX: usize = 4;
+
+/// An operation under way.
+#[derive(Debug)]
+pub(super) struct Operation {
+    name: &'static str,
+    began: Instant,
+    session: Arc<Session>,
+    reader: ReadHalf<Stream>,
+    /// What has arrived of the next reply, kept here so that a wait can be abandoned and taken up again.
+    buffer: BytesMut,
+    writer: Option<WriteHalf<Stream>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Operation {
+    /// Opens a stream and sends the request.
+    pub(super) async fn begin(
+        session: &Arc<Session>,
+        name: &'static str,
+        lane: Lane,
+        op: Op,
+        deadline: Instant,
+    ) -> Result<Self, AgentError> {
+        let began = Instant::now();
+        let (stream, permit) = session.open(name, lane, deadline).await?;
+        let (reader, writer) = tokio::io::split(stream);
+        let mut operation = Self {
+            name,
+            began,
+            session: Arc::clone(session),
+            reader,
+            buffer: BytesMut::new(),
+            writer: Some(writer),
+            _permit: permit,
+        };
+        operation.send(&Request { op: Some(op) }, deadline).await?;
+        Ok(operation)
+    }
+
+    async fn send(&mut self, request: &Request, deadline: Instant) -> Result<(), AgentError> {
+        let Some(writer) = &mut self.writer else {
+            return Err(self.invalid("its input is written elsewhere"));
+        };
+        match timeout_at(deadline, frame::write(writer, request)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(FrameError::TooLarge { length })) => Err(AgentError::Invalid {
+                operation: self.name,
+                what: format!("a message of {length} bytes exceeds the limit of {MAX_FRAME_BYTES}").into(),
+            }),
+            Ok(Err(_)) => Err(self.last_words().await),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    /// The next reply. Can be abandoned and called again without losing anything.
+    pub(super) async fn receive(&mut self, deadline: Option<Instant>) -> Result<Reply, AgentError> {
+        let response = match deadline {
+            None => self.response().await,
+            Some(deadline) => match timeout_at(deadline, self.response()).await {
+                Ok(response) => response,
+                Err(_) => return Err(self.silent()),
+            },
+        };
+        match response?.reply {
+            Some(Reply::Error(error)) => Err(AgentError::Refused {
+                operation: self.name,
+                kind: Refusal::from_wire(error.code),
+                message: printable(&error.message, MAX_MESSAGE_BYTES),
+            }),
+            Some(reply) => Ok(reply),
+            None => Err(self.violated("a reply of no known kind")),
+        }
+    }
+
+    /// Hands out the half that writes, for a task of its own.
+    pub(super) fn take_writer(&mut self) -> Option<WriteHalf<Stream>> {
+        self.writer.take()
+    }
+
+    /// The agent sent something it must not send.
+    pub(super) fn violated(&self, what: &'static str) -> AgentError {
+        AgentError::Protocol { operation: self.name, what: what.into() }
+    }
+
+    /// The agent sent a reply that has no place here.
+    pub(super) fn unexpected(&self, reply: &Reply) -> AgentError {
+        let kind = match reply {
+            Reply::Error(_) => "error",
+            Reply::Hello(_) => "hello",
+            Reply::Pong(_) => "pong",
+            Reply::Done(_) => "done",
+            Reply::Started(_) => "started",
+            Reply::Output(_) => "output",
+            Reply::Result(_) => "result",
+            Reply::File(_) => "file",
+            Reply::Chunk(_) => "chunk",
+            Reply::End(_) => "end",
+            Reply::Listing(_) => "listing",
+        };
+        AgentError::Protocol { operation: self.name, what: format!("an unexpected {kind} reply").into() }
+    }
+
+    /// The caller asked for something that cannot be sent.
+    pub(super) fn invalid(&self, what: &'static str) -> AgentError {
+        AgentError::Invalid { operation: self.name, what: what.into() }
+    }
+
+    /// The agent has been waited for long enough.
+    pub(super) fn silent(&self) -> AgentError {
+        AgentError::Silent { operation: self.name, waited: self.began.elapsed() }
+    }
+
+    /// Why a stream takes no more: an agent that refuses says so before it closes.
+    pub(super) async fn last_words(&mut self) -> AgentError {
+        match self.receive(Some(deadline(Duration::from_secs(1)))).await {
+            Err(refused @ AgentError::Refused { .. }) => refused,
+            _ => self.session.broken(self.name).await,
+        }
+    }
+
+    async fn response(&mut self) -> Result<Response, AgentError> {
+        loop {
+            if let Some(frame) = self.whole_frame()? {
+                return frame::decode_prefixed(frame.freeze())
+                    .map_err(|_| self.violated("a reply that cannot be decoded"));
+            }
+            self.buffer.reserve(READ_BYTES);
+            match self.reader.read_buf(&mut self.buffer).await {
+                Ok(0) | Err(_) if self.buffer.is_empty() => {
+                    return Err(self.session.broken(self.name).await);
+                }
+                Ok(0) | Err(_) => {
+                    // Half a reply and then the end: the session's fault, or else the agent's.
+                    return Err(match self.session.broken(self.name).await {
+                        lost @ AgentError::Lost { .. } => lost,
+                        _ => self.violated("a reply that ends half-way"),
+                    });
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Splits a whole frame off the buffer, as soon as it is there; refuses one that is too long at once.
+    fn whole_frame(&mut self) -> Result<Option<BytesMut>, AgentError> {
+        let Some(prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*prefix) as usize;
+        if length > MAX_FRAME_BYTES {
+            return Err(self.violated("a reply that exceeds the limit of a frame"));
+        }
+        let whole = PREFIX + length;
+        Ok((self.buffer.len() >= whole).then(|| self.buffer.split_to(whole)))
+    }
+}
+
+impl AgentClient {
+    /// Opens a stream for one operation of this client's.
+    pub(super) async fn begin(
+        &self,
+        name: &'static str,
+        lane: Lane,
+        op: Op,
+        deadline: Instant,
+    ) -> Result<Operation, AgentError> {
+        Operation::begin(&self.session, name, lane, op, deadline).await
+    }
+
+    /// One request, one reply.
+    pub(super) async fn call(
+        &self,
+        name: &'static str,
+        op: Op,
+        within: Duration,
+    ) -> Result<(Operation, Reply), AgentError> {
+        let deadline = deadline(within);
+        let mut operation = self.begin(name, Lane::Call, op, deadline).await?;
+        let reply = operation.receive(Some(deadline)).await?;
+        Ok((operation, reply))
+    }
+
+    /// One request that is answered by nothing but success.
+    pub(super) async fn command(
+        &self,
+        name: &'static str,
+        op: Op,
+        within: Duration,
+    ) -> Result<(), AgentError> {
+        match self.call(name, op, within).await? {
+            (_, Reply::Done(_)) => Ok(()),
+            (operation, other) => Err(operation.unexpected(&other)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,24 @@
+//! Removes a path.
+
+use std::time::Duration;
+
+use rekindle_protocol::wire::{RemoveRequest, request::Op};
+
+use super::client::AgentClient;
+use super::error::AgentError;
+use super::path::GuestPath;
+
+impl AgentClient {
+    /// Removes a file, a link, an empty directory, or with `recursive` a whole tree.
+    ///
+    /// # Errors
+    /// See [`AgentError`].
+    pub async fn remove(
+        &self,
+        path: &GuestPath,
+        recursive: bool,
+        within: Duration,
+    ) -> Result<(), AgentError> {
+        self.command("remove", Op::Remove(RemoveRequest { path: path.to_wire(), recursive }), within).await
+    }
+}

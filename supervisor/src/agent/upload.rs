@@ -1,0 +1,155 @@
+//! Writes one file in a guest, whole or not at all.
+
+use bytes::{Bytes, BytesMut};
+use rekindle_protocol::limits::CHUNK_BYTES;
+use rekindle_protocol::wire::{
+    Chunk, TransferEnd, UploadPart, UploadRequest, request::Op, response::Reply, upload_part::Part,
+};
+use rekindle_protocol::{frame, mux};
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncRead, AsyncReadExt as _, WriteHalf};
+use tokio::time::{timeout, timeout_at};
+
+use super::client::{AgentClient, Lane};
+use super::digest::Digest;
+use super::error::AgentError;
+use super::file::FileInfo;
+use super::operation::Operation;
+use super::path::GuestPath;
+use super::patience::{TransferPatience, deadline};
+
+/// The operation's name in errors.
+const UPLOAD: &str = "upload";
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UploadOptions {
+    /// Permission bits; 0 means 0644.
+    pub mode: u32,
+    /// Refuse when the path exists.
+    pub must_not_exist: bool,
+}
+
+/// How sending came to its end.
+enum Sent {
+    All { sha256: Digest, size: u64 },
+    Stalled,
+    Broken,
+}
+
+impl AgentClient {
+    /// Writes everything `source` yields to a file. When it fails, or is abandoned, nothing is left behind.
+    ///
+    /// # Errors
+    /// See [`AgentError`].
+    pub async fn upload(
+        &self,
+        path: &GuestPath,
+        options: UploadOptions,
+        source: impl AsyncRead + Unpin,
+        patience: TransferPatience,
+    ) -> Result<FileInfo, AgentError> {
+        let request = UploadRequest {
+            path: path.to_wire(),
+            mode: options.mode,
+            must_not_exist: options.must_not_exist,
+        };
+        let total = deadline(patience.total);
+        let start = total.min(deadline(patience.stall));
+        let mut operation = self.begin(UPLOAD, Lane::Long, Op::Upload(request), start).await?;
+        let transfer = timeout_at(total, transfer(&mut operation, source, patience)).await;
+        let (info, sha256, size) = transfer.unwrap_or_else(|_| Err(operation.silent()))?;
+        let info = FileInfo::of(path, &info).map_err(|what| operation.violated(what))?;
+        if info.sha256 != Some(sha256) || info.size != size {
+            return Err(AgentError::Corrupted { operation: UPLOAD });
+        }
+        Ok(info)
+    }
+
+    /// Writes these bytes to a file.
+    ///
+    /// # Errors
+    /// See [`AgentError`].
+    pub async fn upload_bytes(
+        &self,
+        path: &GuestPath,
+        options: UploadOptions,
+        content: &[u8],
+        patience: TransferPatience,
+    ) -> Result<FileInfo, AgentError> {
+        self.upload(path, options, content, patience).await
+    }
+}
+
+/// Sends the content and receives the answer, which may be a refusal at any time.
+async fn transfer(
+    operation: &mut Operation,
+    source: impl AsyncRead + Unpin,
+    patience: TransferPatience,
+) -> Result<(rekindle_protocol::wire::FileInfo, Digest, u64), AgentError> {
+    let Some(writer) = operation.take_writer() else {
+        return Err(operation.invalid("it has been sent already"));
+    };
+    // Held to the end: the agent takes the end of our half for a transfer that was cut.
+    let mut writer = writer;
+    let sent = {
+        let sending = send(&mut writer, source, patience);
+        tokio::pin!(sending);
+        tokio::select! {
+            sent = &mut sending => sent?,
+            early = operation.receive(None) => return match early {
+                Ok(Reply::File(_)) => Err(operation.violated("an upload acknowledged before its end")),
+                Ok(other) => Err(operation.unexpected(&other)),
+                Err(error) => Err(error),
+            },
+        }
+    };
+    let (sha256, size) = match sent {
+        Sent::All { sha256, size } => (sha256, size),
+        Sent::Stalled => return Err(operation.silent()),
+        Sent::Broken => return Err(operation.last_words().await),
+    };
+    match operation.receive(Some(deadline(patience.stall))).await? {
+        Reply::File(info) => Ok((info, sha256, size)),
+        other => Err(operation.unexpected(&other)),
+    }
+}
+
+async fn send(
+    writer: &mut WriteHalf<mux::Stream>,
+    mut source: impl AsyncRead + Unpin,
+    patience: TransferPatience,
+) -> Result<Sent, AgentError> {
+    let mut hasher = Sha256::new();
+    let mut size = 0u64;
+    let mut buffer = BytesMut::new();
+    loop {
+        buffer.reserve(CHUNK_BYTES);
+        let mut piece = (&mut source).take(CHUNK_BYTES as u64);
+        if piece.read_buf(&mut buffer).await.map_err(AgentError::Source)? == 0 {
+            break;
+        }
+        let data = buffer.split().freeze();
+        hasher.update(&data);
+        size += data.len() as u64;
+        match timeout(patience.stall, frame::write(writer, &part(Part::Chunk(Chunk { data })))).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Ok(Sent::Broken),
+            Err(_) => return Ok(Sent::Stalled),
+        }
+    }
+    let sha256 = Digest(hasher.finalize().into());
+    let end = part(Part::End(TransferEnd { sha256: Bytes::copy_from_slice(&sha256.0), size }));
+    Ok(match timeout(patience.stall, frame::write(writer, &end)).await {
+        Ok(Ok(())) => Sent::All { sha256, size },
+        Ok(Err(_)) => Sent::Broken,
+        Err(_) => Sent::Stalled,
+    })
+}
+
+fn part(part: Part) -> UploadPart {
+    UploadPart { part: Some(part) }
+}
+
+#[cfg(test)]
+mod tests;
