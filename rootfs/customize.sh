@@ -87,6 +87,8 @@ if [ -d /usr/local/lib/python3*/dist-packages/matplotlib ]; then
     rm -f /etc/skel/.cache/matplotlib/*.lock
 fi
 
-# State of the tools that ran in here. (What apt itself needs until the end, assemble.sh removes.)
+# State of the tools that ran in here. What apt needs until the end, assemble.sh removes:
+# its configuration lies in this tree's /tmp, and without it the last `apt-get update` of
+# mmdebstrap would work on the host's package lists.
 # The packages were saved to the cache before this script ran.
-rm -rf /var/cache/apt/archives/*.deb /var/log/* /var/lib/systemd /var/tmp/* /tmp/* /root/.cache /var/lib/pam /var/lib/ucf
+rm -rf /var/cache/apt/archives/*.deb /var/log/* /var/lib/systemd /var/tmp/* /root/.cache /var/lib/pam /var/lib/ucf

@@ -9,9 +9,8 @@ pub fn root() -> PathBuf {
     if let Some(path) = std::env::var_os("REKINDLE_REPO") {
         return PathBuf::from(path);
     }
-    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    manifest.parent().map_or(manifest.clone(), PathBuf::from)
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().map(PathBuf::from).unwrap_or(manifest)
 }
 
 /// Cargo's target folder, as cargo itself would choose it.
