@@ -4,12 +4,23 @@
 # the work directory. Called by `cargo xtask rootfs`:
 #
 #   assemble.sh unpack TREE BASE_TAR
-#   assemble.sh finish TREE AGENT USER UID GID HOME SHELL OVERLAY…
+#   assemble.sh finish TREE BASE_TREE AGENT USER UID GID HOME SHELL OVERLAY…
 #   assemble.sh pack   TREE IMAGE EPOCH UUID
+#
+# TREE shares its files with BASE_TREE by hard links, which makes a new agent cheap.
+# So no file may be changed in place: replace it.
 set -eu
 umask 022
 verb=$1 tree=$2
 shift 2
+
+# Adds a line to a file of the tree, if it is there.
+append() {
+    [ -f "$tree/$1" ] || return 0
+    cp -p "$tree/$1" "$tree/$1.new"
+    echo "$2" >>"$tree/$1.new"
+    mv "$tree/$1.new" "$tree/$1"
+}
 
 case $verb in
 unpack)
@@ -18,8 +29,9 @@ unpack)
     tar -xf "$1" -C "$tree" --numeric-owner --same-permissions --exclude='./dev/*'
     ;;
 finish)
-    agent=$1 user=$2 uid=$3 gid=$4 home=$5 shell=$6
-    shift 6
+    base=$1 agent=$2 user=$3 uid=$4 gid=$5 home=$6 shell=$7
+    shift 7
+    cp -a --link "$base" "$tree"
     # The mount points the agent expects in a read-only root.
     for dir in proc sys dev run mnt tmp home root; do mkdir -p "$tree/$dir"; done
     rm -rf "$tree/run/"* "$tree/tmp/"* "$tree/var/log/"* "$tree/etc/apt" "$tree/var/lib/apt" \
@@ -32,10 +44,10 @@ finish)
     chmod 700 "$tree/root"
 
     # The user: no password, no way to log in, only executions of the agent.
-    echo "$user:x:$uid:$gid::$home:$shell" >>"$tree/etc/passwd"
-    echo "$user:x:$gid:" >>"$tree/etc/group"
-    [ ! -f "$tree/etc/shadow" ] || echo "$user:*:19000:0:99999:7:::" >>"$tree/etc/shadow"
-    [ ! -f "$tree/etc/gshadow" ] || echo "$user:*::" >>"$tree/etc/gshadow"
+    append etc/passwd "$user:x:$uid:$gid::$home:$shell"
+    append etc/group "$user:x:$gid:"
+    append etc/shadow "$user:*:19000:0:99999:7:::"
+    append etc/gshadow "$user:*::"
     mkdir -p "$tree$home"
     [ ! -d "$tree/etc/skel" ] || cp -R "$tree/etc/skel/." "$tree$home/"
     chown -R "$uid:$gid" "$tree$home"
@@ -53,8 +65,8 @@ finish)
         done)
     done
     # The agent writes an identity over this at every restore.
+    rm -f "$tree/etc/machine-id" "$tree/var/lib/dbus/machine-id"
     : >"$tree/etc/machine-id"
-    rm -f "$tree/var/lib/dbus/machine-id"
 
     install -m 755 -o 0 -g 0 "$agent" "$tree/usr/sbin/rekindle-agent"
     ln -sf rekindle-agent "$tree/usr/sbin/init"

@@ -1,10 +1,11 @@
-//! The slow stage: a stripped Debian tree with the pinned packages, as one tar.
+//! The slow stage: a stripped Debian tree with the pinned packages.
 //!
 //! `mmdebstrap` makes it (as root, or in a user namespace for an ordinary user), and
 //! `rootfs/customize.sh` runs inside it at the end. Packages and downloads are kept in
 //! the cache, so a second build needs little more network than the package lists.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -13,23 +14,26 @@ use serde::Serialize;
 
 use crate::cache::{Built, Cache, MANIFEST};
 use crate::download;
-use crate::hash::{self, Key};
+use crate::hash::Key;
 use crate::job::{Job, bound_command};
 use crate::recipe::Recipe;
 use crate::{hygiene, repo, setup};
 
-/// The tree.
-pub const TAR: &str = "base.tar";
+/// The tree, with real owners if root built it.
+pub const TREE: &str = "tree";
+/// The owners of the tree's files as fakeroot keeps them, if an ordinary user built it.
+pub const OWNERS: &str = "owners";
+/// What mmdebstrap makes; removed once it is unpacked.
+const TAR: &str = "base.tar";
 /// One line per package in it: name and version.
 pub const PACKAGES: &str = "packages.txt";
 /// Raised when the way of building changes.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 
 #[derive(Serialize)]
 struct Manifest<'a> {
     name: &'a str,
     key: &'a str,
-    sha256: String,
 }
 
 /// The base tree of a recipe.
@@ -38,7 +42,7 @@ pub fn build(cache: &Cache, recipe: &Recipe) -> Result<Built> {
     cache.build(&format!("base/{}", recipe.name), &key, |work| {
         let mut job = Job::start(cache, &format!("base {}", recipe.name))?;
         make(cache, &mut job, recipe, work)?;
-        let manifest = Manifest { name: &recipe.name, key: &key, sha256: hash::file(&work.join(TAR))? };
+        let manifest = Manifest { name: &recipe.name, key: &key };
         fs::write(work.join(MANIFEST), serde_json::to_string_pretty(&manifest)? + "\n")?;
         job.finish("built");
         Ok(())
@@ -59,7 +63,7 @@ pub fn key(recipe: &Recipe) -> Result<String> {
         .finish())
 }
 
-/// Makes [`TAR`] and [`PACKAGES`] in `work`.
+/// Makes [`TREE`], [`OWNERS`] and [`PACKAGES`] in `work`.
 pub fn make(cache: &Cache, job: &mut Job, recipe: &Recipe, work: &Path) -> Result<()> {
     let inputs = work.join("inputs");
     stage_inputs(cache, job, recipe, &inputs)?;
@@ -104,6 +108,13 @@ pub fn make(cache: &Cache, job: &mut Job, recipe: &Recipe, work: &Path) -> Resul
     job.run(&mut command)?;
     hygiene::no_mounts_under(work)?;
     fs::remove_dir_all(&inputs)?;
+
+    job.step("unpacking")?;
+    // The tree holds set-user-id programs: nobody else is to reach them.
+    fs::set_permissions(work, fs::Permissions::from_mode(0o700))?;
+    let tar = work.join(TAR);
+    job.run(super::script(None, &work.join(OWNERS), "unpack").arg(work.join(TREE)).arg(&tar))?;
+    fs::remove_file(&tar)?;
     Ok(())
 }
 

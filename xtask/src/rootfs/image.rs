@@ -3,24 +3,22 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use nix::unistd::geteuid;
 use serde::Serialize;
 
-use super::base;
+use super::{base, script};
 use crate::cache::{Cache, MANIFEST};
 use crate::hash::{self, Key};
 use crate::hint::Hint;
-use crate::job::{Job, bound_command};
+use crate::job::Job;
 use crate::recipe::Recipe;
 use crate::{hygiene, repo, setup};
 
 /// The root file system.
 pub const IMAGE: &str = "image.erofs";
 /// Raised when the way of building changes.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 
 #[derive(Serialize)]
 struct Manifest<'a> {
@@ -107,16 +105,15 @@ pub fn make(cache: &Cache, recipe: &Recipe, plan: &Plan, base_dir: &Path, work: 
 
 /// Makes [`IMAGE`] in `work`, and nothing else.
 pub fn assemble(job: &mut Job, recipe: &Recipe, plan: &Plan, base_dir: &Path, work: &Path) -> Result<()> {
-    let tree = work.join("tree");
-    let ids = work.join("ids");
-    job.step("unpacking the base")?;
-    job.run(script(&ids, "unpack").arg(&tree).arg(base_dir.join(base::TAR)))?;
-
+    let tree = work.join("image-tree");
+    let owners = work.join("image-owners");
+    let base_owners = base_dir.join(base::OWNERS);
     job.step("adding the agent, the user and the overlays")?;
     let user = &recipe.user;
     job.run(
-        script(&ids, "finish")
+        script(Some(&base_owners), &owners, "finish")
             .arg(&tree)
+            .arg(base_dir.join(base::TREE))
             .arg(&plan.agent)
             .args([&user.name, &user.uid.to_string(), &user.gid.to_string(), &user.home, &user.shell])
             .args(&plan.overlays),
@@ -125,28 +122,14 @@ pub fn assemble(job: &mut Job, recipe: &Recipe, plan: &Plan, base_dir: &Path, wo
 
     job.step("packing")?;
     let image = work.join(IMAGE);
-    job.run(script(&ids, "pack").arg(&tree).arg(&image).args([super::EPOCH, &uuid(&plan.key)]))?;
+    job.run(
+        script(Some(&owners), &owners, "pack").arg(&tree).arg(&image).args([super::EPOCH, &uuid(&plan.key)]),
+    )?;
     fs::remove_dir_all(&tree)?;
-    let _ = fs::remove_file(&ids);
+    let _ = fs::remove_file(&owners);
     let size = fs::metadata(&image)?.len();
     ensure!(size > 0, "mkfs.erofs left an empty image");
     Ok(())
-}
-
-/// One verb of `assemble.sh`, as root or under fakeroot, which keeps owners in `ids`.
-fn script(ids: &Path, verb: &str) -> Command {
-    let mut command = if geteuid().is_root() {
-        bound_command("sh")
-    } else {
-        let mut command = bound_command("fakeroot");
-        if ids.exists() {
-            command.arg("-i").arg(ids);
-        }
-        command.arg("-s").arg(ids).arg("--").arg("sh");
-        command
-    };
-    command.arg(repo::root().join("rootfs/assemble.sh")).arg(verb);
-    command
 }
 
 /// The file system's id: the key, in the shape of a UUID.

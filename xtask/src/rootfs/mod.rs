@@ -1,7 +1,7 @@
 //! `cargo xtask rootfs [NAME]`: root images from recipes, in two cached stages.
 //!
 //! ```text
-//! recipe: packages, pip, npm, node ──► base.tar     (base.rs, minutes, seldom)
+//! recipe: packages, pip, npm, node ──► base tree    (base.rs, minutes, seldom)
 //! base + overlays + user + agent  ──► image.erofs   (image.rs, seconds, every new agent)
 //! ```
 
@@ -10,10 +10,13 @@ mod image;
 mod reproduce;
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::Result;
+use nix::unistd::geteuid;
 
 use crate::cache::{Built, Cache};
+use crate::job::bound_command;
 use crate::recipe::{self, Recipe};
 use crate::{agent, repo, setup};
 
@@ -75,4 +78,22 @@ fn agent_binary() -> Result<std::path::PathBuf> {
         Some(path) => Ok(path.into()),
         None => agent::build(),
     }
+}
+
+/// One verb of `assemble.sh`, as root or under fakeroot.
+///
+/// fakeroot reads the owners of files from `from` and leaves them in `to`.
+fn script(from: Option<&Path>, to: &Path, verb: &str) -> Command {
+    let mut command = if geteuid().is_root() {
+        bound_command("sh")
+    } else {
+        let mut command = bound_command("fakeroot");
+        if let Some(from) = from {
+            command.arg("-i").arg(from);
+        }
+        command.arg("-s").arg(to).arg("--").arg("sh");
+        command
+    };
+    command.arg(repo::root().join("rootfs/assemble.sh")).arg(verb);
+    command
 }
