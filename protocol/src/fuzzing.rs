@@ -40,25 +40,31 @@ pub fn preamble(input: &[u8]) {
     });
 }
 
-/// Feeds a multiplexer a peer that says anything at all.
-pub fn mux(input: &[u8]) {
+/// Feeds a multiplexer a peer that says anything at all, and reads a request from every stream it opens.
+/// Returns how many there were, so that a test can tell that the input got that far.
+pub fn mux(input: &[u8]) -> usize {
+    let mut streams = 0;
     block_on(async {
-        let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (_keep, mut incoming, driver) = crate::mux::session(theirs, crate::mux::Side::Guest);
+        let (mut reader, mut writer) = tokio::io::split(ours);
         let feed = async {
             // Errors are the point: the session may end at any byte.
-            let _ = tokio::io::AsyncWriteExt::write_all(&mut ours, input).await;
-            drop(ours);
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut writer, input).await;
+            let _ = tokio::io::AsyncWriteExt::shutdown(&mut writer).await;
         };
+        // A peer that does not take what is sent to it ends the session before its own words are heard.
+        let mut nowhere = tokio::io::sink();
+        let drain = tokio::io::copy(&mut reader, &mut nowhere);
         let accept = async {
             while let Some(mut stream) = incoming.next().await {
+                streams += 1;
                 let _ = frame::read::<wire::Request>(&mut stream).await;
             }
         };
-        tokio::join!(feed, accept, async {
-            let _ = driver.run().await;
-        });
+        let _ = tokio::join!(feed, drain, accept, driver.run());
     });
+    streams
 }
 
 /// Shortens output: the limit holds and the totals are those of the whole.
