@@ -24,6 +24,13 @@ impl Tally {
         }
     }
 
+    /// Counts a check that this machine cannot run.
+    pub fn unavailable(&mut self, name: &str, reason: &str) {
+        // Like a test that reported its own skip: it came back, so it counts as passed first.
+        self.passed += 1;
+        self.skip(&format!("{name}\t{reason}"));
+    }
+
     /// Takes in one line of a test program's output.
     pub fn read(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix("test result: ") {
@@ -112,6 +119,13 @@ mod tests {
         assert_eq!(tally.line(), "7 passed, 1 failed, 2 skipped");
         assert!(tally.failed());
         assert_eq!(tally.details(), "\nskipped on this machine:\n  x::y: no kvm\n\nfailed:\n  a::b\n");
+    }
+
+    #[test]
+    fn a_check_that_cannot_run_is_a_skip() {
+        let mut tally = Tally::default();
+        tally.unavailable("cargo fmt", "not installed");
+        assert_eq!(tally.line(), "0 passed, 0 failed, 1 skipped");
     }
 
     #[test]
