@@ -1,4 +1,5 @@
 //! The Rekindle supervisor: restores pre-warmed microVM snapshots and hands them out as sandboxes.
 
 pub mod agent;
+pub mod engine;
 pub mod host;

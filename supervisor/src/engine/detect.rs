@@ -1,0 +1,157 @@
+//! Chooses the engine and says why in one line.
+//!
+//! The choice is a pure function of what was found on the host, so it can be tested without one. Called
+//! by the command line and the service at start, and by `doctor`.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::qemu::{self, FoundQemu, QemuEngine};
+use super::{Engine, EngineKind};
+use crate::host::kvm::KvmStatus;
+
+/// Which engine is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EngineChoice {
+    /// The best one this host can run.
+    #[default]
+    Auto,
+    /// This one or none.
+    Forced(EngineKind),
+}
+
+impl FromStr for EngineChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "firecracker" => Ok(Self::Forced(EngineKind::Firecracker)),
+            "qemu" => Ok(Self::Forced(EngineKind::Qemu)),
+            other => Err(format!("unknown engine {other:?}\nhint: use auto, firecracker or qemu")),
+        }
+    }
+}
+
+/// What was found on the host, each missing thing with its reason.
+#[derive(Debug)]
+pub struct HostFacts {
+    /// Hardware virtualisation.
+    pub kvm: KvmStatus,
+    /// The Firecracker engine; `Err` says what it lacks.
+    pub firecracker: Result<(), String>,
+    /// QEMU; `Err` says why there is none, with a hint.
+    pub qemu: Result<FoundQemu, String>,
+}
+
+impl HostFacts {
+    /// Looks at this host. `qemu` is a configured path of the program.
+    #[must_use]
+    pub fn probe(qemu: Option<&Path>) -> Self {
+        Self {
+            kvm: KvmStatus::probe(),
+            firecracker: Err("this build has no firecracker engine".to_owned()),
+            qemu: qemu::find(qemu).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// A choice and its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The engine.
+    pub engine: EngineKind,
+    /// One line a person understands.
+    pub reason: String,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "engine {}: {}", self.engine, self.reason)
+    }
+}
+
+/// Why no engine can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DetectError {
+    /// The engine that was asked for cannot run here.
+    #[error("engine {engine} cannot run here: {reason}")]
+    Forced {
+        /// The engine.
+        engine: EngineKind,
+        /// Why, with a hint.
+        reason: String,
+    },
+    /// None can.
+    #[error("no engine can run here: firecracker: {firecracker}; qemu: {qemu}")]
+    None {
+        /// What Firecracker lacks.
+        firecracker: String,
+        /// What QEMU lacks, with a hint.
+        qemu: String,
+    },
+}
+
+/// Chooses.
+///
+/// # Errors
+/// When the engine asked for, or any at all, cannot run here.
+pub fn decide(choice: EngineChoice, facts: &HostFacts) -> Result<Decision, DetectError> {
+    let firecracker = firecracker(facts);
+    match choice {
+        EngineChoice::Auto => match (firecracker, qemu_reason(facts)) {
+            (Ok(reason), _) => Ok(Decision { engine: EngineKind::Firecracker, reason }),
+            (Err(lack), Ok(reason)) => {
+                let lack = lack.lines().next().unwrap_or_default().to_owned();
+                let reason = format!("{reason}, because firecracker cannot be used: {lack}");
+                Ok(Decision { engine: EngineKind::Qemu, reason })
+            }
+            (Err(firecracker), Err(qemu)) => Err(DetectError::None { firecracker, qemu }),
+        },
+        EngineChoice::Forced(engine) => {
+            let verdict = match engine {
+                EngineKind::Firecracker => firecracker,
+                EngineKind::Qemu => qemu_reason(facts),
+                EngineKind::Fake => Err("it is for tests only".to_owned()),
+            };
+            match verdict {
+                Ok(reason) => Ok(Decision { engine, reason: format!("{reason}, as asked for") }),
+                Err(reason) => Err(DetectError::Forced { engine, reason }),
+            }
+        }
+    }
+}
+
+/// Chooses and sets the engine up.
+///
+/// # Errors
+/// As [`decide`].
+pub fn detect(choice: EngineChoice, qemu: Option<&Path>) -> Result<(Arc<dyn Engine>, Decision), DetectError> {
+    let facts = HostFacts::probe(qemu);
+    let decision = decide(choice, &facts)?;
+    match (decision.engine, facts.qemu) {
+        (EngineKind::Qemu, Ok(found)) => Ok((Arc::new(QemuEngine::new(found, &facts.kvm)), decision)),
+        (engine, _) => {
+            Err(DetectError::Forced { engine, reason: "this build has no such engine".to_owned() })
+        }
+    }
+}
+
+fn firecracker(facts: &HostFacts) -> Result<String, String> {
+    if !facts.kvm.is_usable() {
+        let hint = facts.kvm.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+        return Err(format!("{}{hint}", facts.kvm));
+    }
+    facts.firecracker.clone().map(|()| "KVM is usable and firecracker is there".to_owned())
+}
+
+fn qemu_reason(facts: &HostFacts) -> Result<String, String> {
+    let found = facts.qemu.as_ref().map_err(Clone::clone)?;
+    let how = if facts.kvm.is_usable() { "on KVM" } else { "in software emulation" };
+    Ok(format!("QEMU {} {how}", found.version))
+}
+
+#[cfg(test)]
+mod tests;

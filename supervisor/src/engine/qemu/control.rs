@@ -1,0 +1,24 @@
+//! Turns a failed control command into the error that says what really happened.
+//!
+//! A monitor that cannot go on prints a line and exits, which first shows as a closed channel.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::qmp::QmpError;
+use crate::engine::{EngineError, Operation};
+use crate::host::process::Process;
+
+/// How long a monitor whose channel closed may take to exit before it is taken for hung.
+const EXIT_GRACE: Duration = Duration::from_secs(5);
+
+/// The error for `error`, after a look at whether the monitor has ended.
+pub(super) async fn explain(process: &Process, operation: Operation, error: QmpError) -> EngineError {
+    if matches!(error, QmpError::Closed { .. } | QmpError::Channel { .. })
+        && let Ok(report) = timeout(EXIT_GRACE, process.wait()).await
+    {
+        return EngineError::Exited { operation, report, output: process.output().text() };
+    }
+    EngineError::Control { operation, source: Box::new(error) }
+}
