@@ -10,6 +10,10 @@ pub struct Tally {
     ignored: usize,
     failures: Vec<String>,
     counted_failures: usize,
+    /// Whether a test explains that `cargo test` failed.
+    test_failed: bool,
+    /// Test programs that began and have not printed their result.
+    running: usize,
     skips: BTreeMap<String, String>,
 }
 
@@ -35,8 +39,13 @@ impl Tally {
     pub fn read(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix("test result: ") {
             self.passed += count(rest, "passed");
-            self.counted_failures += count(rest, "failed");
+            let failed = count(rest, "failed");
+            self.counted_failures += failed;
+            self.test_failed |= failed > 0;
             self.ignored += count(rest, "ignored");
+            self.running = self.running.saturating_sub(1);
+        } else if is_start(line) {
+            self.running += 1;
         } else if let Some(name) =
             line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
         {
@@ -46,13 +55,15 @@ impl Tally {
 
     /// Takes in how `cargo test` ended: it also fails when a program crashes or does not build.
     pub fn end(&mut self, success: bool) {
-        let listed = self.failures.len();
-        if !success && self.counted_failures == 0 {
-            self.record("cargo test (a test program did not build, or crashed)", false);
-        } else if listed > self.counted_failures {
-            // A program that crashed after printing a failure has no result line.
-            self.counted_failures = listed;
+        for _ in 0..std::mem::take(&mut self.running) {
+            self.test_failed = true;
+            self.record("a test program crashed or was killed; its tests are not counted", false);
         }
+        if !success && !self.test_failed {
+            self.record("cargo test (a test program did not build)", false);
+        }
+        // A program that crashed after a failure has named it without counting it.
+        self.counted_failures = self.counted_failures.max(self.failures.len());
     }
 
     /// Takes in the skip file: one `name<TAB>reason` a line.
@@ -95,6 +106,12 @@ impl Tally {
     }
 }
 
+/// Whether a line is libtest's "running 5 tests".
+fn is_start(line: &str) -> bool {
+    let words: Vec<&str> = line.split(' ').collect();
+    matches!(words[..], ["running", count, "test" | "tests"] if count.parse::<usize>().is_ok())
+}
+
 /// The number before `word` in "ok. 5 passed; 0 failed; 1 ignored; …".
 fn count(summary: &str, word: &str) -> usize {
     let words: Vec<&str> = summary.split([' ', ';', '.']).filter(|word| !word.is_empty()).collect();
@@ -129,9 +146,25 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_dies_is_a_failure_of_its_own() {
+        let mut tally = Tally::default();
+        for line in [
+            "running 1 test",
+            "test result: FAILED. 0 passed; 1 failed; 0 ignored",
+            "running 3 tests",
+            "test a ... ok",
+        ] {
+            tally.read(line);
+        }
+        tally.end(false);
+        assert_eq!(tally.line(), "0 passed, 2 failed, 0 skipped");
+    }
+
+    #[test]
     fn a_build_failure_is_a_failure() {
         let mut tally = Tally::default();
+        tally.record("cargo fmt", false);
         tally.end(false);
-        assert_eq!(tally.line(), "0 passed, 1 failed, 0 skipped");
+        assert_eq!(tally.line(), "0 passed, 2 failed, 0 skipped");
     }
 }
