@@ -1,5 +1,7 @@
 //! The Rekindle supervisor: restores pre-warmed microVM snapshots and hands them out as sandboxes.
 
 pub mod agent;
+pub mod config;
 pub mod engine;
 pub mod host;
+pub mod store;

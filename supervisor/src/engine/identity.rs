@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::host::cpu::CpuIdentity;
+use crate::store::Origin;
 
 /// The engines there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,6 +41,17 @@ pub struct EngineIdentity {
     pub accelerator: String,
     /// The host's processor.
     pub cpu: CpuIdentity,
+}
+
+impl From<&EngineIdentity> for Origin {
+    fn from(identity: &EngineIdentity) -> Self {
+        Self {
+            engine: identity.engine.to_string(),
+            version: identity.version.clone(),
+            accelerator: identity.accelerator.clone(),
+            cpu: identity.cpu.clone(),
+        }
+    }
 }
 
 /// What an engine can do on this host.

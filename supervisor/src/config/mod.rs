@@ -1,0 +1,12 @@
+//! What a person wrote down, parsed once and trusted from then on.
+//!
+//! A leaf layer. Names and recipes are checked here, so that no other layer sees a template name that is a
+//! path or a recipe with an unknown key.
+
+mod dirs;
+mod recipe;
+mod template;
+
+pub use dirs::{Dirs, NoHome};
+pub use recipe::{Language, Recipe, RecipeError, Run, Step};
+pub use template::{InvalidTemplate, TemplateName};

@@ -1,0 +1,272 @@
+//! The store on a real file system: builds, damage, misfits, removal, interruption.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{Artifacts, Inputs, Machine, Origin, Snapshot, Staging, Store, StoreError};
+use crate::config::TemplateName;
+use crate::host::cpu::CpuIdentity;
+
+const MEMORY_BYTES: u64 = 4 << 20;
+
+fn store() -> (TempDir, Store) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = Store::open(&dir.path().join("data")).expect("opened");
+    (dir, store)
+}
+
+fn template() -> TemplateName {
+    "minimal".parse().expect("a name")
+}
+
+fn inputs() -> Inputs {
+    let cpu =
+        CpuIdentity { vendor: "V".into(), name: "N".into(), signature: "1/2/3".into(), features: "f".into() };
+    Inputs {
+        origin: Origin { engine: "qemu".into(), version: "7.2.22".into(), accelerator: "tcg".into(), cpu },
+        kernel: "k".repeat(64),
+        image: "i".repeat(64),
+        recipe: "r".repeat(64),
+    }
+}
+
+const MACHINE: Machine = Machine { vcpus: 2, memory_mib: 4, scratch_mib: 16 };
+
+/// Writes what an engine would: some data, a page of zeros, and holes.
+fn write_files(dir: &Path, content: &[u8]) {
+    let memory = fs::File::create(dir.join("memory")).expect("made");
+    memory.set_len(MEMORY_BYTES).expect("sized");
+    memory.write_all_at(content, 8192).expect("written");
+    memory.write_all_at(&[0; 256 * 1024], 1 << 20).expect("written");
+    fs::write(dir.join("state"), "state").expect("written");
+}
+
+fn build(store: &Store, content: &[u8], inputs: Inputs) -> Snapshot {
+    let staging: Staging = store.stage(&template()).expect("staged");
+    write_files(staging.dir(), content);
+    staging.commit(inputs, MACHINE, "0.1.0").expect("committed")
+}
+
+fn staged(dir: &TempDir) -> usize {
+    fs::read_dir(dir.path().join("data/staging")).expect("readable").count()
+}
+
+#[test]
+fn a_committed_snapshot_is_found_read_only_and_sparse() {
+    let (dir, store) = store();
+    let built = build(&store, b"hello", inputs());
+    let loaded = store.load(&template(), &inputs()).expect("found");
+    assert_eq!(loaded.manifest(), built.manifest());
+    assert_eq!(loaded.dir().file_name().and_then(|n| n.to_str()), Some(built.manifest().digest().as_str()));
+    for name in ["memory", "state"] {
+        let facts = fs::metadata(loaded.dir().join(name)).expect("there");
+        assert_eq!(facts.permissions().mode() & 0o777, 0o444);
+    }
+    let facts = fs::metadata(loaded.dir().join("memory")).expect("there");
+    assert_eq!(facts.len(), MEMORY_BYTES);
+    assert!(facts.blocks() * 512 <= 64 * 1024, "{} bytes are allocated", facts.blocks() * 512);
+    let mut bytes = [0; 5];
+    fs::File::open(loaded.dir().join("memory"))
+        .expect("opened")
+        .read_exact_at(&mut bytes, 8192)
+        .expect("read");
+    assert_eq!(&bytes, b"hello");
+    loaded.verify().expect("intact");
+    assert_eq!(staged(&dir), 0);
+    let root = fs::metadata(dir.path().join("data")).expect("there");
+    assert_eq!(root.permissions().mode() & 0o777, 0o700, "others cannot look into it");
+}
+
+#[test]
+fn each_input_that_differs_is_named() {
+    let (_dir, store) = store();
+    build(&store, b"x", inputs());
+    let change = |change: fn(&mut Inputs)| {
+        let mut wanted = inputs();
+        change(&mut wanted);
+        store.load(&template(), &wanted).expect_err("it does not fit").to_string()
+    };
+    for (error, word) in [
+        (
+            change(|i| i.origin.engine = "firecracker".into()),
+            "the engine is qemu in the snapshot and firecracker here",
+        ),
+        (change(|i| i.origin.version = "10.0".into()), "the monitor's version is 7.2.22"),
+        (change(|i| i.origin.accelerator = "kvm".into()), "the accelerator"),
+        (change(|i| i.origin.cpu.name = "M".into()), "the processor's name"),
+        (change(|i| i.origin.cpu.features = "g".into()), "the processor's feature set"),
+        (change(|i| i.kernel = "1".repeat(64)), "the kernel"),
+        (change(|i| i.image = "2".repeat(64)), "the root image"),
+        (change(|i| i.recipe = "3".repeat(64)), "the recipe"),
+    ] {
+        assert!(error.contains(word) && error.contains("hint: "), "{error}");
+        assert_eq!(error.matches("in the snapshot and").count(), 1, "only what differs: {error}");
+    }
+}
+
+#[test]
+fn a_template_without_snapshots_is_missing_with_a_hint() {
+    let (_dir, store) = store();
+    let error = store.load(&template(), &inputs()).map(|_| ()).expect_err("missing");
+    assert!(matches!(error, StoreError::Missing { .. }));
+    assert!(error.to_string().contains("hint: run `rekindle template build minimal`"), "{error}");
+}
+
+/// Writes into a protected file as its owner could.
+fn tamper(path: &Path, change: impl FnOnce(&fs::File)) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("made writable");
+    change(&OpenOptions::new().read(true).write(true).open(path).expect("opened"));
+    fs::set_permissions(path, fs::Permissions::from_mode(0o444)).expect("protected");
+}
+
+#[test]
+fn a_flipped_bit_a_truncation_and_an_edited_manifest_are_damage() {
+    for (file, word) in
+        [("memory", "hash"), ("state", "hash"), ("truncated", "bytes"), ("manifest.json", "manifest")]
+    {
+        let (_dir, store) = store();
+        let snapshot = build(&store, b"precious", inputs());
+        let dir = snapshot.dir().to_owned();
+        drop(snapshot);
+        match file {
+            "truncated" => tamper(&dir.join("memory"), |f| f.set_len(MEMORY_BYTES - 1).expect("cut")),
+            "manifest.json" => {
+                let text =
+                    fs::read_to_string(dir.join(file)).expect("read").replace("\"vcpus\": 2", "\"vcpus\": 3");
+                fs::write(dir.join(file), text).expect("written");
+            }
+            _ => tamper(&dir.join(file), |f| f.write_all_at(b"!", 0).expect("written")),
+        }
+        let error = store.load(&template(), &inputs()).map(|_| ()).expect_err(file);
+        if file == "manifest.json" {
+            assert!(matches!(error, StoreError::Missing { .. }), "{error}");
+            let listed = store.list().expect("listed");
+            let error = listed[0].manifest.as_ref().expect_err("damaged").to_string();
+            assert!(error.contains(word), "{error}");
+        } else {
+            assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
+            assert!(error.to_string().contains(word) && error.to_string().contains("hint: "), "{error}");
+        }
+    }
+}
+
+#[test]
+fn an_untouched_snapshot_is_not_hashed_again_and_a_touched_one_is() {
+    let (_dir, store) = store();
+    let snapshot = build(&store, b"x", inputs());
+    let stamp = snapshot.dir().join("verified.json");
+    let first = fs::metadata(&stamp).expect("there").ino();
+    store.load(&template(), &inputs()).expect("loaded");
+    assert_eq!(fs::metadata(&stamp).expect("there").ino(), first, "the stamp was good");
+    tamper(&snapshot.dir().join("state"), |_| {});
+    store.load(&template(), &inputs()).expect("loaded after a full check");
+    assert_ne!(fs::metadata(&stamp).expect("there").ino(), first, "the stamp was renewed");
+}
+
+#[test]
+fn a_build_that_is_given_up_leaves_nothing() {
+    let (dir, store) = store();
+    let staging = store.stage(&template()).expect("staged");
+    write_files(staging.dir(), b"x");
+    drop(staging);
+    let staging = store.stage(&template()).expect("staged");
+    staging.commit(inputs(), MACHINE, "0").map(|_| ()).expect_err("no files");
+    assert_eq!(staged(&dir), 0);
+    assert!(store.list().expect("listed").is_empty());
+}
+
+#[test]
+fn an_interrupted_build_is_reclaimed_and_a_running_one_is_not() {
+    let (dir, store) = store();
+    let running = store.stage(&template()).expect("staged");
+    let interrupted = store.stage(&template()).expect("staged");
+    write_files(interrupted.dir(), b"x");
+    let left = interrupted.dir().to_owned();
+    // What a killed process leaves: the files, without the lock.
+    std::mem::forget(interrupted);
+    let copy = dir.path().join("data/staging/killed");
+    fs::create_dir(&copy).expect("made");
+    write_files(&copy, b"x");
+    assert_eq!(store.reclaim().expect("reclaimed"), 1);
+    assert!(running.dir().exists() && left.exists() && !copy.exists());
+}
+
+#[test]
+fn the_same_content_built_twice_is_stored_once() {
+    let (dir, store) = store();
+    let (first, second) = (build(&store, b"same", inputs()), build(&store, b"same", inputs()));
+    assert_eq!(first.dir(), second.dir());
+    assert_eq!((store.list().expect("listed").len(), staged(&dir)), (1, 0));
+}
+
+#[test]
+fn what_is_in_use_is_not_removed() {
+    let (dir, store) = store();
+    let used = build(&store, b"used", inputs());
+    drop(build(&store, b"unused", inputs()));
+    let collected = store.collect(Duration::ZERO, |_| false).expect("collected");
+    assert_eq!((collected.removed.len(), collected.in_use), (1, 1));
+    assert!(collected.freed_bytes > 0);
+    let entry = store.list().expect("listed").pop().expect("the used one");
+    assert!(matches!(store.remove(&entry), Err(StoreError::InUse { .. })));
+    drop(used);
+    store.remove(&entry).expect("removed");
+    assert!(store.list().expect("listed").is_empty());
+    assert_eq!(staged(&dir), 0);
+}
+
+#[test]
+fn collection_keeps_what_is_needed_or_young() {
+    let (_dir, store) = store();
+    drop(build(&store, b"a", inputs()));
+    assert!(store.collect(Duration::from_secs(3600), |_| false).expect("collected").removed.is_empty());
+    assert!(
+        store
+            .collect(Duration::ZERO, |manifest| manifest.inputs == inputs())
+            .expect("collected")
+            .removed
+            .is_empty()
+    );
+    assert_eq!(store.list().expect("listed").len(), 1);
+}
+
+#[test]
+fn building_one_template_is_done_by_one_at_a_time() {
+    let (_dir, store) = store();
+    let lock = store.lock_build(&template()).expect("locked");
+    let other = store.clone();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let lock = other.lock_build(&template()).expect("locked in turn");
+        sender.send(()).expect("told");
+        drop(lock);
+    });
+    assert!(receiver.recv_timeout(Duration::from_millis(50)).is_err(), "it waits");
+    drop(lock);
+    receiver.recv_timeout(Duration::from_secs(10)).expect("its turn comes");
+    thread.join().expect("it ends");
+}
+
+#[test]
+fn artifacts_are_found_by_their_manifests_and_missing_ones_come_with_a_command() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let artifacts = Artifacts::new(dir.path());
+    let error = artifacts.kernel().expect_err("missing").to_string();
+    assert!(error.contains("hint: run `cargo xtask kernel`"), "{error}");
+    let image = artifacts.image(&template()).expect_err("missing").to_string();
+    assert!(image.contains("the image minimal is missing"), "{image}");
+    let built = dir.path().join("kernel/abc");
+    fs::create_dir_all(&built).expect("made");
+    fs::write(built.join("vmlinux"), "elf").expect("written");
+    fs::write(built.join("manifest.json"), "{\"sha256\": \"s\", \"size_bytes\": 3, \"more\": 1}")
+        .expect("written");
+    std::os::unix::fs::symlink("abc", dir.path().join("kernel/current")).expect("linked");
+    let kernel = artifacts.kernel().expect("found");
+    assert_eq!((kernel.sha256.as_str(), kernel.path.ends_with("abc/vmlinux")), ("s", true));
+    fs::write(built.join("vmlinux"), "half").expect("written");
+    assert!(matches!(artifacts.kernel(), Err(StoreError::Damaged { .. })));
+}
