@@ -13,11 +13,17 @@ use crate::host::process::Process;
 /// How long a monitor whose channel closed may take to exit before it is taken for hung.
 const EXIT_GRACE: Duration = Duration::from_secs(5);
 
+/// How long one whose migration failed may take: a clone exits with a reason, a template goes on.
+const FAILED_MIGRATION_GRACE: Duration = Duration::from_millis(500);
+
 /// The error for `error`, after a look at whether the monitor has ended.
 pub(super) async fn explain(process: &Process, operation: Operation, error: QmpError) -> EngineError {
-    if matches!(error, QmpError::Closed { .. } | QmpError::Channel { .. })
-        && let Ok(report) = timeout(EXIT_GRACE, process.wait()).await
-    {
+    let grace = match error {
+        QmpError::Closed { .. } | QmpError::Channel { .. } => EXIT_GRACE,
+        QmpError::Migration { .. } => FAILED_MIGRATION_GRACE,
+        QmpError::Refused { .. } | QmpError::Unexpected { .. } => Duration::ZERO,
+    };
+    if let Ok(report) = timeout(grace, process.wait()).await {
         return EngineError::Exited { operation, report, output: process.output().text() };
     }
     EngineError::Control { operation, source: Box::new(error) }

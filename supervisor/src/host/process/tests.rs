@@ -138,3 +138,46 @@ fn a_tail_keeps_the_end_and_never_more_than_its_limit() {
     tail.push(b"a push longer than the whole window");
     assert_eq!(tail.bytes(), b"e window");
 }
+
+/// Plays two parts: the test, and the supervisor that the test starts and kills.
+#[test]
+fn a_child_dies_when_its_supervisor_is_killed() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    const PART: &str = "REKINDLE_TEST_PLAYS_THE_SUPERVISOR";
+    const NAME: &str = "host::process::tests::a_child_dies_when_its_supervisor_is_killed";
+    if std::env::var_os(PART).is_some() {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let user = nix::unistd::geteuid().is_root().then_some(RunAs { uid: 61_234, gid: 61_235 });
+        let spec = ProcessSpec {
+            program: PathBuf::from("/bin/sleep"),
+            args: vec!["1000".into()],
+            run_as: user,
+            ..ProcessSpec::default()
+        };
+        let process = runtime.block_on(spawn(spec)).expect("started");
+        println!("\nchild {}", serde_json::to_string(process.identity()).expect("JSON"));
+        runtime.block_on(process.wait());
+        return;
+    }
+    let mut supervisor = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", NAME, "--nocapture"])
+        .env(PART, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let lines = BufReader::new(supervisor.stdout.take().expect("piped")).lines();
+    let child = lines
+        .map_while(Result::ok)
+        .find_map(|line| serde_json::from_str::<ProcessIdentity>(line.strip_prefix("child ")?).ok())
+        .expect("it names its child");
+    assert!(child.is_alive());
+    supervisor.kill().expect("killed");
+    supervisor.wait().expect("reaped");
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    while child.is_alive() {
+        assert!(std::time::Instant::now() < deadline, "the child outlives its supervisor");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
