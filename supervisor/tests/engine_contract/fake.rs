@@ -27,10 +27,10 @@ fn bench() -> (FakeEngine, Bench) {
             let _ = tokio::io::copy(&mut read, &mut write).await;
         });
     });
-    let files = tempfile::tempdir().expect("a directory").keep();
-    let (kernel, image) = (files.join("kernel"), files.join("image"));
-    fs::write(&kernel, "").and_then(|()| fs::write(&image, "")).expect("written");
-    let bench = Bench::new(Arc::new(engine.clone()), kernel, image, 16, echo);
+    let mut bench = Bench::new(Arc::new(engine.clone()), "".into(), "".into(), 16, echo);
+    bench.kernel = bench.dir.path().join("kernel");
+    bench.image = bench.dir.path().join("image");
+    fs::write(&bench.kernel, "").and_then(|()| fs::write(&bench.image, "")).expect("written");
     (engine, bench)
 }
 
