@@ -15,6 +15,9 @@ use crate::exec::stdio::Channel;
 /// Most programs print little: buffers start small and grow with the first full read.
 const SMALL_BUFFER: usize = 4 * 1024;
 
+/// The most a pipe can hold for an unprivileged program: what was written before the end is within it.
+const MOST_LEFT: usize = 1024 * 1024;
+
 /// One stream being read.
 pub struct Pump {
     /// Where the bytes come from.
@@ -46,17 +49,22 @@ impl Pump {
         loop {
             let read = tokio::select! {
                 biased;
-                read = self.channel.read(&mut buffer) => read,
                 _ = ended.wait_for(|ended| *ended) => break,
+                read = self.channel.read(&mut buffer) => read,
             };
             match read {
                 Ok(n) if n > 0 => self.take(&mut buffer, n).await,
                 Ok(_) | Err(_) => return self.done(),
             }
         }
-        loop {
+        // Bounded, since a child that floods the stream may fill it again faster than it is read.
+        let mut left = MOST_LEFT;
+        while left > 0 {
             match self.channel.read_now(&mut buffer) {
-                Ok(Some(n)) if n > 0 => self.take(&mut buffer, n).await,
+                Ok(Some(n)) if n > 0 => {
+                    left = left.saturating_sub(n);
+                    self.take(&mut buffer, n).await;
+                }
                 Ok(None) => break,
                 Ok(Some(_)) | Err(_) => return self.done(),
             }
