@@ -106,8 +106,9 @@ pub fn make_directories(path: &Path) -> nix::Result<OwnedFd> {
 }
 
 fn open_at(path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
-    let how = OpenHow::new()
-        .flags(flags | OFlag::O_CLOEXEC | OFlag::O_NOCTTY)
-        .resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    // The kernel refuses what means nothing for a mere handle.
+    let careful =
+        if flags.contains(OFlag::O_PATH) { OFlag::O_CLOEXEC } else { OFlag::O_CLOEXEC | OFlag::O_NOCTTY };
+    let how = OpenHow::new().flags(flags | careful).resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
     openat2(AT_FDCWD, path, how)
 }
