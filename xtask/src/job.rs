@@ -133,11 +133,12 @@ pub fn bound_command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// The program a person knows: not the wrapper of [`bound_command`].
+/// The program a person knows: not the wrappers before the last `--` of a bound command.
 fn program(command: &Command) -> String {
-    let inner = command.get_args().skip_while(|word| *word != "--").nth(1);
+    let words: Vec<_> = command.get_args().collect();
     let bound = command.get_program() == "setpriv";
-    inner.filter(|_| bound).unwrap_or(command.get_program()).to_string_lossy().into_owned()
+    let inner = words.iter().rposition(|word| *word == "--").and_then(|at| words.get(at + 1));
+    inner.filter(|_| bound).map_or(command.get_program(), |word| word).to_string_lossy().into_owned()
 }
 
 fn explain(log: &str) -> String {
@@ -190,6 +191,10 @@ mod tests {
     #[test]
     fn the_wrapper_is_not_what_a_person_reads_about() {
         assert_eq!(program(bound_command("tar").arg("-x")), "tar");
+        assert_eq!(
+            program(bound_command("unshare").args(["--mount", "--", "mmdebstrap", "-q"])),
+            "mmdebstrap"
+        );
         assert_eq!(program(&Command::new("curl")), "curl");
     }
 

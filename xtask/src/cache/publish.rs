@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use super::lock::Lock;
 use super::{Built, Cache, MANIFEST};
 use crate::hint::Hint;
+use crate::hygiene::no_mounts_under;
 
 /// Results of one kind that stay: the current one and two to go back to.
 const KEEP: usize = 3;
@@ -144,8 +145,9 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes a folder that may not exist.
+/// Removes a folder that may not exist; never through something mounted in it.
 fn remove_tree(path: &Path) -> Result<()> {
+    no_mounts_under(path).hint("unmount it, and try again")?;
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", path.display()))

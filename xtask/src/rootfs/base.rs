@@ -7,6 +7,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use nix::unistd::geteuid;
@@ -74,7 +75,7 @@ pub fn make(cache: &Cache, job: &mut Job, recipe: &Recipe, work: &Path) -> Resul
     let mirror = variable("REKINDLE_MIRROR", "http://deb.debian.org/debian");
     let security = variable("REKINDLE_SECURITY_MIRROR", "http://deb.debian.org/debian-security");
     let release = &recipe.debian.release;
-    let mut command = bound_command("mmdebstrap");
+    let mut command = debootstrap();
     command.env_clear();
     // Proxies are the only part of this machine's environment that a build may need.
     let wanted = |name: &str| name == "PATH" || name == "HOME" || name.to_lowercase().ends_with("_proxy");
@@ -116,6 +117,19 @@ pub fn make(cache: &Cache, job: &mut Job, recipe: &Recipe, work: &Path) -> Resul
     job.run(super::script(None, &work.join(OWNERS), "unpack").arg(work.join(TREE)).arg(&tar))?;
     fs::remove_file(&tar)?;
     Ok(())
+}
+
+/// mmdebstrap, in a mount namespace of its own where root runs it: whatever happens to it,
+/// no mount stays behind. For an ordinary user it makes its own namespaces.
+fn debootstrap() -> Command {
+    let can =
+        || Command::new("unshare").args(["--mount", "true"]).output().is_ok_and(|out| out.status.success());
+    if geteuid().is_root() && can() {
+        let mut command = bound_command("unshare");
+        command.args(["--mount", "--", "mmdebstrap"]);
+        return command;
+    }
+    bound_command("mmdebstrap")
 }
 
 /// Everything `customize.sh` needs, in one folder: it has no network.
