@@ -62,6 +62,11 @@ fn run() -> Result<(), String> {
         boot::late(&config).map_err(|error| format!("boot failed: {error}"))?;
     }
 
+    if nix::unistd::geteuid().is_root() {
+        // File work assumes the user's id alone: a group left over from a login would open what is closed.
+        nix::unistd::setgroups(&[]).map_err(|error| format!("groups could not be given up: {error}"))?;
+    }
+
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)

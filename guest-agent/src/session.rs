@@ -27,6 +27,9 @@ use crate::{exec, files, power, restore};
 /// Lets the answer to a poweroff leave the guest before the guest goes.
 const POWEROFF_DELAY: Duration = Duration::from_millis(50);
 
+/// How long the rest of a session may take to leave after a quiesce.
+const GOODBYE_DEADLINE: Duration = Duration::from_secs(5);
+
 /// Serves sessions on a stream until it ends or a newer connection takes over.
 pub async fn serve(agent: Arc<Agent>, stream: impl AsyncRead + AsyncWrite + Unpin) {
     let mut next = preamble::respond(stream).await;
@@ -41,7 +44,9 @@ pub async fn serve(agent: Arc<Agent>, stream: impl AsyncRead + AsyncWrite + Unpi
 }
 
 async fn session(agent: &Arc<Agent>, stream: impl AsyncRead + AsyncWrite + Unpin) {
-    let (_keep, mut incoming, driver) = mux::session(stream, Side::Guest);
+    let (keep, mut incoming, driver) = mux::session(stream, Side::Guest);
+    let driver = driver.run();
+    tokio::pin!(driver);
     let greeted = Arc::new(AtomicBool::new(false));
     let accept = async {
         while let Some(stream) = incoming.next().await {
@@ -49,8 +54,13 @@ async fn session(agent: &Arc<Agent>, stream: impl AsyncRead + AsyncWrite + Unpin
         }
     };
     tokio::select! {
-        _ = driver.run() => {}
+        _ = &mut driver => {}
         () = accept => {}
+        () = agent.hang_up.notified() => {
+            // Nobody can open streams any more: the driver sends what waits, says goodbye and ends.
+            drop(keep);
+            let _ = tokio::time::timeout(GOODBYE_DEADLINE, driver).await;
+        }
     }
 }
 
@@ -95,7 +105,13 @@ async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream) {
         Op::Hello(_) => return,
         Op::Ping(_) => Ok(Reply::Pong(pong())),
         Op::Restore(request) => restore::open_gate(agent, request).await.map(|()| done()),
-        Op::Quiesce(request) => restore::quiesce(agent, &request).await.map(|()| done()),
+        Op::Quiesce(request) => match restore::quiesce(agent, &request).await {
+            Ok(()) => {
+                reply(stream, response(done())).await;
+                return agent.hang_up.notify_one();
+            }
+            Err(failure) => Err(failure),
+        },
         Op::Signal(request) => exec::signal(agent, &request).map(|()| done()),
         Op::Resize(request) => exec::resize(agent, &request).map(|()| done()),
         Op::Stat(request) => files::stat(agent, request).await.map(Reply::File),

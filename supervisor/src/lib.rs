@@ -5,3 +5,4 @@ pub mod config;
 pub mod engine;
 pub mod host;
 pub mod store;
+pub mod vm;

@@ -1,8 +1,19 @@
 //! The full check: every byte of a snapshot against its manifest.
 
+use super::list::Entry;
 use super::load::Snapshot;
-use super::root::{MEMORY, STATE};
+use super::root::{MEMORY, STATE, Store};
 use super::{StoreError, digest};
+
+impl Store {
+    /// Hashes the files of a stored snapshot. Blocks; about a second per gigabyte.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] naming the file that is not what it was.
+    pub fn verify(&self, entry: &Entry) -> Result<(), StoreError> {
+        Snapshot::open(&entry.dir)?.verify()
+    }
+}
 
 impl Snapshot {
     /// Hashes both files. Blocks; about a second per gigabyte.

@@ -1,0 +1,157 @@
+//! `rekindle doctor`: what was found on this machine, which engine that makes, and what to do about the rest.
+
+use rekindle::config::Dirs;
+use rekindle::engine::detect::{self, EngineChoice, HostFacts};
+use rekindle::host::cgroup::CgroupManager;
+use rekindle::store::{Artifacts, Store};
+use serde::Serialize;
+
+use super::args::DoctorOptions;
+use super::setup;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    /// Fine.
+    Ok,
+    /// Works, but not as well as it could.
+    Note,
+    /// No sandbox runs without it.
+    Missing,
+}
+
+/// One line of the table.
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: &'static str,
+    verdict: Verdict,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+/// Runs the command: code 0 when a sandbox can run here.
+pub fn doctor(options: &DoctorOptions) -> anyhow::Result<u8> {
+    let facts = HostFacts::probe(None);
+    let mut findings = vec![kvm(&facts), firecracker(&facts), qemu(&facts)];
+    let decision = detect::decide(EngineChoice::Auto, &facts);
+    findings.push(match &decision {
+        Ok(decision) => ok("engine", format!("{}: {}", decision.engine, decision.reason)),
+        Err(error) => split("engine", Verdict::Missing, &error.to_string()),
+    });
+    findings.push(cgroups());
+    findings.extend(artifacts()?);
+    let runnable = !findings.iter().any(|finding| finding.verdict == Verdict::Missing);
+    if options.json {
+        let report = serde_json::json!({ "can_run": runnable, "findings": findings });
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print(&findings, runnable);
+    }
+    Ok(if runnable { 0 } else { super::OWN_FAILURE })
+}
+
+fn print(findings: &[Finding], runnable: bool) {
+    for finding in findings {
+        let mark = match finding.verdict {
+            Verdict::Ok => "ok",
+            Verdict::Note => "note",
+            Verdict::Missing => "MISSING",
+        };
+        println!("{:<18} {mark:<8} {}", finding.what, finding.found);
+        if let Some(hint) = &finding.hint {
+            println!("{:<18} {:<8} hint: {hint}", "", "");
+        }
+    }
+    println!();
+    println!("{}", if runnable { "A sandbox can run here." } else { "No sandbox can run here yet." });
+}
+
+fn ok(what: &'static str, found: String) -> Finding {
+    Finding { what, verdict: Verdict::Ok, found, hint: None }
+}
+
+/// Splits a message of ours into the finding and its hint.
+fn split(what: &'static str, verdict: Verdict, message: &str) -> Finding {
+    let (hints, found): (Vec<&str>, Vec<&str>) = message.lines().partition(|line| line.starts_with("hint: "));
+    let hint = hints.first().map(|line| line.trim_start_matches("hint: ").to_owned());
+    Finding { what, verdict, found: found.join(" "), hint }
+}
+
+fn kvm(facts: &HostFacts) -> Finding {
+    let verdict = if facts.kvm.is_usable() { Verdict::Ok } else { Verdict::Note };
+    Finding {
+        what: "kvm",
+        verdict,
+        found: facts.kvm.to_string(),
+        hint: facts.kvm.hint().filter(|_| verdict == Verdict::Note).map(str::to_owned),
+    }
+}
+
+fn firecracker(facts: &HostFacts) -> Finding {
+    match &facts.firecracker {
+        Ok(()) => ok("firecracker", "found".into()),
+        Err(lack) => split("firecracker", Verdict::Note, lack),
+    }
+}
+
+fn qemu(facts: &HostFacts) -> Finding {
+    match &facts.qemu {
+        Ok(found) => ok("qemu", format!("{} at {}", found.version_text, found.path.display())),
+        Err(lack) => split("qemu", Verdict::Note, lack),
+    }
+}
+
+fn cgroups() -> Finding {
+    let manager = CgroupManager::detect(None);
+    let missing: Vec<String> = manager.unenforced().iter().map(ToString::to_string).collect();
+    let version = manager.version().map_or("none".to_owned(), |version| version.to_string());
+    if missing.is_empty() {
+        return ok("limits", format!("{version}: cpu, memory, pids and io are enforced"));
+    }
+    Finding {
+        what: "limits",
+        verdict: Verdict::Note,
+        found: format!("{version}; not enforced: {}", missing.join(", ")),
+        hint: Some("run as root, or in a systemd unit with Delegate=yes".into()),
+    }
+}
+
+/// Kernel and images, and the snapshots made of them.
+fn artifacts() -> anyhow::Result<Vec<Finding>> {
+    let dirs = Dirs::find()?;
+    let artifacts = Artifacts::new(&dirs.cache);
+    let mut findings = vec![match artifacts.kernel() {
+        Ok(kernel) => ok("kernel", kernel.path.display().to_string()),
+        Err(error) => split("kernel", Verdict::Missing, &error.to_string()),
+    }];
+    let mut some_image = false;
+    let mut images = Vec::new();
+    for name in setup::template_names()? {
+        let image = setup::recipe_of(&name).ok().map(|recipe| artifacts.image(&recipe.image));
+        images.push(match image {
+            Some(Ok(image)) => {
+                some_image = true;
+                ok("image", format!("{name}: {}", image.path.display()))
+            }
+            Some(Err(error)) => split("image", Verdict::Note, &error.to_string()),
+            None => Finding {
+                what: "image",
+                verdict: Verdict::Note,
+                found: format!("the recipe of {name} cannot be read"),
+                hint: None,
+            },
+        });
+    }
+    if !some_image && let Some(first) = images.first_mut() {
+        first.verdict = Verdict::Missing;
+    }
+    findings.append(&mut images);
+    let snapshots = Store::open(&dirs.data).and_then(|store| store.list());
+    findings.push(match snapshots {
+        Ok(entries) => ok("snapshots", format!("{} in {}", entries.len(), dirs.data.display())),
+        Err(error) => split("snapshots", Verdict::Missing, &error.to_string()),
+    });
+    Ok(findings)
+}

@@ -1,0 +1,63 @@
+//! The commands of `rekindle`, one file each. Results go to standard output, everything else to standard
+//! error; a failure of our own ends with code 125 and, where something can be done, a `hint:`.
+
+mod args;
+mod doctor;
+mod failure;
+mod progress;
+mod run;
+mod setup;
+mod template;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use self::args::{Arguments, Command};
+
+/// What our own failures exit with; the program's own codes pass through beside it.
+pub const OWN_FAILURE: u8 = 125;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let help = !error.use_stderr();
+            let _ = error.print();
+            return if help { ExitCode::SUCCESS } else { ExitCode::from(OWN_FAILURE) };
+        }
+    };
+    init_logging(arguments.verbose);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failure::report(&anyhow::Error::new(error).context("no runtime")),
+    };
+    let done = runtime.block_on(async {
+        match arguments.command {
+            Command::Doctor(options) => doctor::doctor(&options),
+            Command::Run(options) => run::run(*options).await,
+            Command::Template(command) => template::template(command).await,
+        }
+    });
+    // Nothing that still waits in the background may hold up the end.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => failure::report(&error),
+    }
+}
+
+/// Warnings and errors by default; `-v` shows more, `REKINDLE_LOG` decides in detail.
+fn init_logging(verbose: u8) {
+    let default = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("REKINDLE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+}

@@ -1,0 +1,50 @@
+//! What makes a clone its own: fresh randomness, the time, a name, a disk, limits.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::agent::{EnvVar, RestoreRequest, SandboxLimits, Scratch};
+
+/// Bytes of entropy every clone gets.
+const ENTROPY: usize = 64;
+/// The scratch disk as the guest sees it.
+const SCRATCH_DEVICE: &str = "/dev/vdb";
+const SCRATCH_FSTYPE: &str = "ext4";
+
+/// Who a machine is and what it may use, as its guest is told.
+#[derive(Debug, Clone, Default)]
+pub struct Identity {
+    /// Limits inside the guest.
+    pub limits: SandboxLimits,
+    /// Variables every execution sees.
+    pub env: Vec<EnvVar>,
+    /// Set the guest's clock so far behind the host's.
+    ///
+    /// A template's clock runs a day behind: when a clone's clock is set right, everything in the guest that
+    /// reseeds itself by time, OpenSSL's generators for one, sees that its seed has expired.
+    pub clock_behind: Duration,
+    /// Lay the scratch disk over the writable directories. A template does without, so that its snapshot
+    /// holds no open file of a disk its clones do not have.
+    pub scratch: bool,
+}
+
+impl Identity {
+    /// The request that opens the gate, with randomness of its own.
+    pub(super) fn request(&self) -> Result<RestoreRequest, getrandom::Error> {
+        let mut entropy = vec![0; ENTROPY];
+        getrandom::fill(&mut entropy)?;
+        let id = (u128::from(getrandom::u64()?) << 64) | u128::from(getrandom::u64()?);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let clock = now.saturating_sub(self.clock_behind);
+        Ok(RestoreRequest {
+            entropy: entropy.into(),
+            unix_nanos: u64::try_from(clock.as_nanos()).unwrap_or(u64::MAX),
+            hostname: format!("sandbox-{:08x}", getrandom::u32()?),
+            machine_id: format!("{id:032x}"),
+            scratch: self
+                .scratch
+                .then(|| Scratch { device: SCRATCH_DEVICE.into(), fstype: SCRATCH_FSTYPE.into() }),
+            limits: Some(self.limits),
+            env: self.env.clone(),
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! A machine in use: the agent in it, and the driver under it.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::driver::{Death, DriverHandle, Request, VmState};
+use super::id::VmId;
+use crate::agent::{AgentClient, AgentError};
+use crate::engine::{EngineError, Operation, SnapshotFiles, Timings};
+use crate::host::cgroup::Usage;
+
+/// How long a lost conversation waits for news of its machine's death before the agent alone is blamed.
+const VERDICT_GRACE: Duration = Duration::from_millis(500);
+
+/// Why a conversation with a machine broke off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lost {
+    /// The machine runs, its agent is gone or no longer makes sense.
+    Agent,
+    /// The machine is gone.
+    Vm(Death),
+}
+
+/// A machine whose gate is open. Dropping it stops it in the background.
+#[derive(Debug)]
+pub struct Vm {
+    id: VmId,
+    client: AgentClient,
+    driver: DriverHandle,
+    timings: Timings,
+}
+
+impl Vm {
+    pub(super) fn new(id: VmId, client: AgentClient, driver: DriverHandle, timings: Timings) -> Self {
+        Self { id, client, driver, timings }
+    }
+
+    /// Its name on this host.
+    #[must_use]
+    pub fn id(&self) -> VmId {
+        self.id
+    }
+
+    /// The agent inside.
+    #[must_use]
+    pub fn agent(&self) -> &AgentClient {
+        &self.client
+    }
+
+    /// Where the time of its start went.
+    #[must_use]
+    pub fn timings(&self) -> &Timings {
+        &self.timings
+    }
+
+    /// Where it is in its life.
+    #[must_use]
+    pub fn state(&self) -> VmState {
+        self.driver.state.borrow().clone()
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&self) -> Death {
+        let mut state = self.driver.state.clone();
+        let ended = state.wait_for(|state| matches!(state, VmState::Ended(_))).await;
+        match ended.as_deref() {
+            Ok(VmState::Ended(death)) => death.clone(),
+            // The driver is gone without a word: only the end of the runtime does that.
+            _ => Death::Stopped,
+        }
+    }
+
+    /// Stops the guest's processors.
+    ///
+    /// # Errors
+    /// When the machine is gone or refuses.
+    pub async fn pause(&self) -> Result<(), EngineError> {
+        self.ask(Operation::Pause, Request::Pause).await?
+    }
+
+    /// Lets them run again.
+    ///
+    /// # Errors
+    /// When the machine is gone or refuses.
+    pub async fn resume(&self) -> Result<(), EngineError> {
+        self.ask(Operation::Resume, Request::Resume).await?
+    }
+
+    /// What its control group has used; nothing when the machine is gone.
+    pub async fn usage(&self) -> Usage {
+        self.ask(Operation::Pause, Request::Usage).await.unwrap_or_default()
+    }
+
+    /// Who is to blame for a conversation that failed, if somebody is.
+    pub async fn blame(&self, error: &AgentError) -> Option<Lost> {
+        if !error.is_fatal() {
+            return None;
+        }
+        // The end of the byte stream and the end of the process are two events of one death.
+        match timeout(VERDICT_GRACE, self.ended()).await {
+            Ok(death) => Some(Lost::Vm(death)),
+            Err(_) => Some(Lost::Agent),
+        }
+    }
+
+    /// Stops it and waits until nothing of it is left.
+    pub async fn stop(self) -> Death {
+        // A driver that is gone already has cleaned up.
+        let _ = self.driver.requests.send(Request::Stop).await;
+        self.ended().await
+    }
+
+    /// Closes the conversation, so that the machine can be frozen without a connection in its memory.
+    pub(super) fn hang_up(self) -> Silent {
+        Silent { driver: self.driver, id: self.id }
+    }
+
+    async fn ask<T>(
+        &self,
+        operation: Operation,
+        request: impl FnOnce(oneshot::Sender<T>) -> Request,
+    ) -> Result<T, EngineError> {
+        ask(&self.driver, operation, request).await
+    }
+}
+
+/// A machine nobody talks to any more.
+#[derive(Debug)]
+pub(super) struct Silent {
+    driver: DriverHandle,
+    id: VmId,
+}
+
+impl Silent {
+    /// Freezes it into the snapshot it was launched for.
+    pub(super) async fn freeze(&self) -> Result<SnapshotFiles, EngineError> {
+        tracing::debug!(id = %self.id, "freezing");
+        ask(&self.driver, Operation::Snapshot, Request::Snapshot).await?
+    }
+
+    /// Stops it and waits until nothing of it is left.
+    pub(super) async fn stop(self) {
+        let _ = self.driver.requests.send(Request::Stop).await;
+        let mut state = self.driver.state;
+        let _ = state.wait_for(|state| matches!(state, VmState::Ended(_))).await;
+    }
+}
+
+async fn ask<T>(
+    driver: &DriverHandle,
+    operation: Operation,
+    request: impl FnOnce(oneshot::Sender<T>) -> Request,
+) -> Result<T, EngineError> {
+    let gone = || EngineError::Refused { operation, reason: "the machine is gone".into() };
+    let (reply, answer) = oneshot::channel();
+    driver.requests.send(request(reply)).await.map_err(|_| gone())?;
+    answer.await.map_err(|_| gone())
+}

@@ -1,0 +1,148 @@
+//! What all machines of one supervisor share: the engine, the control groups, the maker of scratch disks and
+//! the directory their directories are in.
+//!
+//! ```text
+//!   <data>/run/<instance>/lock      held for as long as the supervisor lives
+//!   <data>/run/<instance>/<vm>/     one machine
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::recovery::{self, Reclaimed};
+use super::workdir;
+use crate::engine::Engine;
+use crate::host::cgroup::CgroupManager;
+use crate::host::process::RunAs;
+use crate::host::scratch::ScratchMaker;
+
+/// Name of the lock in an instance's directory.
+pub(super) const LOCK: &str = "lock";
+
+/// What a supervisor decides once.
+#[derive(Debug)]
+pub struct VmHostConfig {
+    /// The engine.
+    pub engine: Arc<dyn Engine>,
+    /// Where limits are enforced.
+    pub cgroups: CgroupManager,
+    /// Refuse to start a machine whose limits cannot be enforced.
+    pub require_limits: bool,
+    /// The data directory.
+    pub data_dir: PathBuf,
+    /// Whom monitors run as; `None` keeps the supervisor's user.
+    pub users: Option<UserRange>,
+}
+
+/// Users for monitors: each machine gets one that belongs to nobody, so that one monitor cannot reach another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserRange {
+    /// The first user and group id.
+    pub first: u32,
+    /// How many there are.
+    pub count: u32,
+}
+
+impl UserRange {
+    /// Far above what distributions and login services hand out.
+    pub const DEFAULT: Self = Self { first: 1_879_048_192, count: 65_536 };
+
+    pub(super) fn pick(self, id: super::VmId) -> RunAs {
+        let id = self.first.saturating_add(id.spread(self.count));
+        RunAs { uid: id, gid: id }
+    }
+}
+
+/// Why a supervisor cannot hold machines.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use {} for machines", path.display())]
+pub struct HostError {
+    /// The directory or file.
+    path: PathBuf,
+    /// What the kernel said.
+    #[source]
+    source: io::Error,
+}
+
+/// The place machines are made in.
+#[derive(Debug)]
+pub struct VmHost {
+    pub(super) config: VmHostConfig,
+    pub(super) scratch: ScratchMaker,
+    /// This supervisor's directory.
+    instance: PathBuf,
+    /// Held for life: who can take it knows that this supervisor is gone.
+    _lock: File,
+    reclaimed: Reclaimed,
+}
+
+impl VmHost {
+    /// Prepares the directory, and first undoes what dead supervisors left behind.
+    ///
+    /// # Errors
+    /// When the data directory cannot be used.
+    pub fn open(config: VmHostConfig) -> Result<Self, HostError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| HostError { path, source }
+        };
+        let run = config.data_dir.join("run");
+        fs::create_dir_all(&run).map_err(failed(&run))?;
+        let reclaimed = recovery::reclaim_dead(&run).map_err(failed(&run))?;
+        let name = super::VmId::random().map_err(io::Error::other).map_err(failed(&run))?;
+        // Named by its lock only once that is held: a directory without a held lock is a dead one.
+        let staged = run.join(format!("{name}.new"));
+        fs::create_dir(&staged).map_err(failed(&staged))?;
+        let lock = File::create(staged.join(LOCK)).map_err(failed(&staged))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(failed(&staged)(io::ErrorKind::WouldBlock.into()));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(&staged)(error)),
+        }
+        let instance = run.join(name.to_string());
+        fs::rename(&staged, &instance).map_err(failed(&instance))?;
+        let scratch = ScratchMaker::new(&config.data_dir.join("blanks"));
+        Ok(Self { config, scratch, instance, _lock: lock, reclaimed })
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.config.engine
+    }
+
+    /// What was undone at the start.
+    #[must_use]
+    pub fn reclaimed(&self) -> &Reclaimed {
+        &self.reclaimed
+    }
+
+    /// The directory for a new machine.
+    pub(super) fn work_dir(&self, id: super::VmId) -> PathBuf {
+        self.instance.join(id.to_string())
+    }
+}
+
+impl Drop for VmHost {
+    fn drop(&mut self) {
+        // Machines hold no reference to their host; one that is still there is undone here.
+        if let Err(error) = workdir_tree(&self.instance) {
+            tracing::warn!(%error, path = %self.instance.display(), "the run directory was left behind");
+        }
+    }
+}
+
+/// Undoes every machine below an instance's directory, then the directory.
+pub(super) fn workdir_tree(instance: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(instance)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            workdir::reclaim(&entry.path())?;
+        }
+    }
+    fs::remove_dir_all(instance)
+}

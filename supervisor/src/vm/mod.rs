@@ -1,0 +1,31 @@
+//! The life of one virtual machine: from files on the disk to an agent that answers, and back to nothing.
+//!
+//! ```text
+//! reserve ──▶ Reserved ──launch/restore──▶ Running ──connect──▶ Connected ──open_gate──▶ Vm ──stop──▶ gone
+//!                 └───────────── any failure unwinds everything made so far ─────────────┘
+//! ```
+//!
+//! Called by the command line and, above it, by the pool. It joins an engine, which knows machines, to the
+//! agent's client, which knows conversations; neither knows the other. Only `driver` changes the state of a
+//! running machine, only `workdir` removes its files.
+
+mod driver;
+mod error;
+mod gate;
+mod handle;
+mod host;
+mod id;
+mod phases;
+mod recovery;
+mod template;
+mod workdir;
+
+pub use driver::{Death, VmState};
+pub use error::{StartError, StartStage};
+pub use gate::Identity;
+pub use handle::{Lost, Vm};
+pub use host::{HostError, UserRange, VmHost, VmHostConfig};
+pub use id::VmId;
+pub use phases::{Connected, Plan, Reserved, Running};
+pub use recovery::Reclaimed;
+pub use template::{BuildError, BuildStep, BuiltTemplate, TemplateSource, restore_clone};

@@ -1,0 +1,293 @@
+//! The phases of a start as types: each consumes the one before, and a failure unwinds what was made.
+//!
+//! ```text
+//! Reserved ──launch, restore──▶ Running ──connect──▶ Connected ──open_gate──▶ Vm
+//! ```
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::driver::Driver;
+use super::error::StartError;
+use super::gate::Identity;
+use super::handle::Vm;
+use super::host::VmHost;
+use super::id::VmId;
+use super::workdir::{Record, WorkDir};
+use crate::agent::AgentClient;
+use crate::engine::{
+    BootSpec, Hardware, IoThrottle, Machine, MachineHome, RestoreSpec, SnapshotFiles, Started, Stopwatch,
+    Timings,
+};
+use crate::host::cgroup::{Cgroup, CpuQuota, Limits};
+
+/// What a machine is made of and may use.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Virtual processors.
+    pub vcpus: u32,
+    /// Memory in mebibytes.
+    pub memory_mib: u32,
+    /// The root image.
+    pub image: PathBuf,
+    /// Size of the scratch disk in mebibytes.
+    pub scratch_mib: u64,
+    /// A share of the host's processors; `None` gives one host processor per virtual one.
+    pub cpu: Option<CpuQuota>,
+    /// Bound on the scratch disk's traffic.
+    pub io: IoThrottle,
+    /// How long each phase may take.
+    pub deadline: Duration,
+}
+
+/// Resources are there, nothing runs.
+#[derive(Debug)]
+pub struct Reserved {
+    id: VmId,
+    work_dir: WorkDir,
+    cgroup: Cgroup,
+    hardware: Hardware,
+    home: Option<MachineHome>,
+    deadline: Duration,
+    timings: Timings,
+}
+
+impl Reserved {
+    /// Makes a directory, a control group and a scratch disk.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn reserve(host: &VmHost, plan: &Plan) -> Result<Self, StartError> {
+        let mut watch = Stopwatch::start();
+        let id = VmId::random().map_err(StartError::Random)?;
+        let path = host.work_dir(id);
+        let failed = |operation, path: &std::path::Path| {
+            let path = path.to_owned();
+            move |source| StartError::File { operation, path, source }
+        };
+        let work_dir = WorkDir::create(path.clone()).map_err(failed("make", &path))?;
+        let limits = limits(host, plan);
+        if host.config.require_limits {
+            host.config.cgroups.require(&limits).map_err(StartError::Cgroup)?;
+        }
+        let cgroup = host.config.cgroups.create(&id.to_string(), &limits).map_err(StartError::Cgroup)?;
+        // On record before anything can be in the group: a supervisor killed right here leaves a trace.
+        let record = Record { cgroup: cgroup.record(), process: None };
+        work_dir.write_record(&record).map_err(failed("record", &path))?;
+        let join = cgroup.join().map_err(StartError::Cgroup)?;
+        let scratch = path.join("scratch");
+        let (maker, mib, target) = (host.scratch.clone(), plan.scratch_mib, scratch.clone());
+        tokio::task::spawn_blocking(move || maker.make(mib, &target))
+            .await
+            .map_err(|error| StartError::File {
+                operation: "make",
+                path: scratch.clone(),
+                source: std::io::Error::other(error),
+            })?
+            .map_err(StartError::Scratch)?;
+        watch.lap("reserve");
+        let home = MachineHome {
+            work_dir: path,
+            cgroup: Some(join),
+            run_as: host.config.users.map(|users| users.pick(id)),
+            io: plan.io,
+            deadline: plan.deadline,
+        };
+        let hardware =
+            Hardware { vcpus: plan.vcpus, memory_mib: plan.memory_mib, image: plan.image.clone(), scratch };
+        Ok(Self {
+            id,
+            work_dir,
+            cgroup,
+            hardware,
+            home: Some(home),
+            deadline: plan.deadline,
+            timings: watch.finish(),
+        })
+    }
+
+    /// Boots a kernel.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn launch(
+        mut self,
+        host: &VmHost,
+        kernel: PathBuf,
+        kernel_args: Vec<String>,
+        snapshot_dir: Option<PathBuf>,
+    ) -> Result<Running, StartError> {
+        let Some(home) = self.home.take() else { return Err(self.used_twice()) };
+        let spec = BootSpec { hardware: self.hardware.clone(), home, kernel, kernel_args, snapshot_dir };
+        let started = host.engine().launch(spec).await;
+        self.started(started).await
+    }
+
+    /// Restores a snapshot.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn restore(mut self, host: &VmHost, snapshot: SnapshotFiles) -> Result<Running, StartError> {
+        let Some(home) = self.home.take() else { return Err(self.used_twice()) };
+        let spec = RestoreSpec { hardware: self.hardware.clone(), home, snapshot };
+        let started = host.engine().restore(spec).await;
+        self.started(started).await
+    }
+
+    async fn started(
+        mut self,
+        started: Result<Started, crate::engine::EngineError>,
+    ) -> Result<Running, StartError> {
+        match started {
+            Ok(Started { machine, timings }) => {
+                self.timings.extend(&timings);
+                let record = Record { cgroup: self.cgroup.record(), process: machine.process().cloned() };
+                match self.work_dir.write_record(&record) {
+                    Ok(()) => Ok(Running { reserved: self, machine }),
+                    Err(source) => {
+                        let path = self.work_dir.path().to_owned();
+                        Running { reserved: self, machine }.fail().await;
+                        Err(StartError::File { operation: "record", path, source })
+                    }
+                }
+            }
+            Err(error) => {
+                self.fail().await;
+                Err(StartError::Engine(error))
+            }
+        }
+    }
+
+    fn used_twice(&self) -> StartError {
+        StartError::File {
+            operation: "use twice",
+            path: self.work_dir.path().to_owned(),
+            source: std::io::ErrorKind::ResourceBusy.into(),
+        }
+    }
+
+    /// Gives everything back.
+    pub async fn fail(self) {
+        release(self.cgroup, self.work_dir).await;
+    }
+}
+
+/// The machine runs; whether its agent does is not known yet.
+#[derive(Debug)]
+pub struct Running {
+    reserved: Reserved,
+    machine: Box<dyn Machine>,
+}
+
+impl Running {
+    /// Dials the agent and greets it.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn connect(mut self) -> Result<Connected, StartError> {
+        let mut watch = Stopwatch::start();
+        let stream = match self.machine.dial().await {
+            Ok(stream) => stream,
+            Err(error) => {
+                self.fail().await;
+                return Err(StartError::Engine(error));
+            }
+        };
+        watch.lap("dial");
+        // A machine that dies while it is waited for is not waited for until the deadline.
+        let connected = tokio::select! {
+            connected = AgentClient::connect(stream, self.reserved.deadline) => connected,
+            report = self.machine.wait() => {
+                let output = self.machine.last_words();
+                self.fail().await;
+                let operation = crate::engine::Operation::Dial;
+                return Err(StartError::Engine(crate::engine::EngineError::Exited { operation, report, output }));
+            }
+        };
+        match connected {
+            Ok(client) => {
+                watch.lap("hello");
+                self.reserved.timings.extend(&watch.finish());
+                Ok(Connected { running: self, client })
+            }
+            Err(source) => {
+                let last_words = self.machine.last_words();
+                self.fail().await;
+                Err(StartError::Connect { source, last_words })
+            }
+        }
+    }
+
+    /// Ends the machine and gives everything back.
+    pub async fn fail(self) {
+        self.machine.kill().await;
+        self.reserved.fail().await;
+    }
+}
+
+/// The agent answers; the gate is closed.
+#[derive(Debug)]
+pub struct Connected {
+    running: Running,
+    client: AgentClient,
+}
+
+impl Connected {
+    /// Makes the guest its own machine; from here on callers may use it.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn open_gate(mut self, identity: &Identity) -> Result<Vm, StartError> {
+        let mut watch = Stopwatch::start();
+        let request = match identity.request() {
+            Ok(request) => request,
+            Err(error) => {
+                self.fail().await;
+                return Err(StartError::Random(error));
+            }
+        };
+        if let Err(source) = self.client.restore(request, self.running.reserved.deadline).await {
+            let last_words = self.running.machine.last_words();
+            self.fail().await;
+            return Err(StartError::Gate { source, last_words });
+        }
+        watch.lap("gate");
+        self.running.reserved.timings.extend(&watch.finish());
+        let Self { running: Running { reserved, machine }, client } = self;
+        let Reserved { id, work_dir, cgroup, timings, .. } = reserved;
+        let driver = Driver::start(id, machine, cgroup, work_dir);
+        Ok(Vm::new(id, client, driver, timings))
+    }
+
+    /// Ends the machine and gives everything back.
+    pub async fn fail(self) {
+        self.running.fail().await;
+    }
+}
+
+/// Gives back what is left when the machine itself is gone: group first, files last.
+pub(super) async fn release(cgroup: Cgroup, work_dir: WorkDir) {
+    if let Err(error) = cgroup.close().await {
+        tracing::warn!(%error, "a control group was left behind");
+    }
+    let path = work_dir.path().to_owned();
+    match tokio::task::spawn_blocking(move || work_dir.close()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(%error, path = %path.display(), "a machine's directory was left behind");
+        }
+        Err(error) => tracing::warn!(%error, "a machine's directory was left behind"),
+    }
+}
+
+/// The control group's limits: the guest's memory and the monitor's own, a thread per processor and a few.
+fn limits(host: &VmHost, plan: &Plan) -> Limits {
+    let capabilities = host.engine().capabilities();
+    let memory_mib = u64::from(plan.memory_mib) + capabilities.memory_overhead_mib;
+    Limits {
+        cpu: Some(plan.cpu.unwrap_or(CpuQuota { millis: plan.vcpus * 1000 })),
+        memory_bytes: Some(memory_mib * 1024 * 1024),
+        pids: Some(u64::from(plan.vcpus) + capabilities.thread_overhead),
+        io: None,
+    }
+}

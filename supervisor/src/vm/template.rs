@@ -1,0 +1,269 @@
+//! Builds a template's snapshot: boot, open the gate, warm up, make quiet, freeze, store.
+//!
+//! ```text
+//! boot ──▶ warm up ──▶ ready ──▶ quiesce (the agent hangs up) ──▶ freeze ──▶ hash and publish
+//!    └── any failure: machine, staging directory and control group are gone again
+//! ```
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::error::StartError;
+use super::gate::Identity;
+use super::handle::Vm;
+use super::host::VmHost;
+use super::phases::{Plan, Reserved};
+use crate::agent::{
+    AgentError, Code, Command, ExecuteRequest, Finished, Language as WireLanguage, Outcome, Program,
+};
+use crate::config::{Language, Recipe, Run, Step};
+use crate::engine::{EngineError, IoThrottle, Timings};
+use crate::store::{Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, Store, StoreError};
+
+/// A template's clock runs so far behind; see [`Identity::clock_behind`].
+const CLOCK_BEHIND: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long each phase of a boot may take on a slow, busy host.
+const BOOT_DEADLINE: Duration = Duration::from_secs(120);
+/// How long the guest may take to become quiet.
+const QUIET_DEADLINE: Duration = Duration::from_secs(60);
+/// Characters of a failed step's output that its error shows.
+const SHOWN: u32 = 2_000;
+
+/// What a build is doing, for whoever shows progress.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BuildStep {
+    /// The machine boots.
+    Boot,
+    /// Warm-up step `number` of `total` runs.
+    Warmup {
+        /// Counted from 1.
+        number: usize,
+        /// How many there are.
+        total: usize,
+    },
+    /// The readiness check runs.
+    Ready,
+    /// The machine is frozen.
+    Freeze,
+    /// Memory is hashed and the snapshot published.
+    Publish,
+}
+
+/// A finished build.
+#[derive(Debug)]
+pub struct BuiltTemplate {
+    /// The snapshot, ready for use.
+    pub snapshot: Snapshot,
+    /// Where the time of the cold boot went, from nothing to an open gate.
+    pub boot: Timings,
+}
+
+/// Why a template could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A kernel or image is missing, or the store refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The machine did not come to life.
+    #[error("the template's machine did not start")]
+    Start(#[source] StartError),
+    /// A warm-up step or the readiness check could not be run.
+    #[error("{step} could not be run")]
+    Step {
+        /// Which one.
+        step: String,
+        /// Why.
+        #[source]
+        source: AgentError,
+    },
+    /// A warm-up step or the readiness check ran and failed.
+    #[error("{step} failed: {outcome:?}\n{output}\nhint: fix the step in the template's recipe")]
+    Failed {
+        /// Which one.
+        step: String,
+        /// How it ended.
+        outcome: Outcome,
+        /// The end of what it printed.
+        output: String,
+    },
+    /// The guest did not become quiet.
+    #[error("the guest did not become quiet")]
+    Quiesce(#[source] AgentError),
+    /// The machine could not be frozen.
+    #[error("the machine could not be frozen")]
+    Freeze(#[source] EngineError),
+}
+
+/// Everything a template's snapshot depends on, as it is now on this host.
+#[derive(Debug, Clone)]
+pub struct TemplateSource {
+    /// The recipe.
+    pub recipe: Recipe,
+    /// The kernel it boots.
+    pub kernel: Artifact,
+    /// The image it boots from.
+    pub image: Artifact,
+}
+
+impl TemplateSource {
+    /// Finds the kernel and the image a recipe names.
+    ///
+    /// # Errors
+    /// When one of them has not been built.
+    pub fn find(recipe: Recipe, artifacts: &Artifacts) -> Result<Self, StoreError> {
+        Ok(Self { kernel: artifacts.kernel()?, image: artifacts.image(&recipe.image)?, recipe })
+    }
+
+    /// What a snapshot must have been made from to be used by this host.
+    #[must_use]
+    pub fn inputs(&self, host: &VmHost) -> Inputs {
+        let identity = host.engine().identity();
+        Inputs {
+            origin: Origin {
+                engine: identity.engine.to_string(),
+                version: identity.version.clone(),
+                accelerator: identity.accelerator.clone(),
+                cpu: identity.cpu.clone(),
+            },
+            kernel: self.kernel.sha256.clone(),
+            image: self.image.sha256.clone(),
+            recipe: self.recipe.digest(),
+        }
+    }
+
+    /// The plan of a machine of this template, with nothing limited beyond its size.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        Plan {
+            vcpus: self.recipe.vcpus,
+            memory_mib: self.recipe.memory_mib,
+            image: self.image.path.clone(),
+            scratch_mib: self.recipe.scratch_mib,
+            cpu: None,
+            io: IoThrottle::default(),
+            deadline: BOOT_DEADLINE,
+        }
+    }
+
+    /// Boots a machine without a snapshot: what a cold start costs. `snapshot_dir` makes it freezable.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn cold_boot(
+        &self,
+        host: &VmHost,
+        identity: &Identity,
+        snapshot_dir: Option<PathBuf>,
+    ) -> Result<Vm, StartError> {
+        let reserved = Reserved::reserve(host, &self.plan()).await?;
+        let args = self.recipe.kernel_args.clone();
+        let running = reserved.launch(host, self.kernel.path.clone(), args, snapshot_dir).await?;
+        running.connect().await?.open_gate(identity).await
+    }
+
+    /// Builds the snapshot and publishes it in `store`.
+    ///
+    /// # Errors
+    /// See [`BuildError`]; nothing is left behind then.
+    pub async fn build(
+        &self,
+        host: &VmHost,
+        store: &Store,
+        progress: &(dyn Fn(BuildStep) + Sync),
+    ) -> Result<BuiltTemplate, BuildError> {
+        let staging = store.stage(&self.recipe.name)?;
+        progress(BuildStep::Boot);
+        let identity = Identity { clock_behind: CLOCK_BEHIND, ..Identity::default() };
+        let vm = self
+            .cold_boot(host, &identity, Some(staging.dir().to_owned()))
+            .await
+            .map_err(BuildError::Start)?;
+        let boot = vm.timings().clone();
+        let agent = vm.agent().hello().program.clone();
+        // From here on a failure drops the machine, which its driver then ends.
+        self.warm_up(&vm, progress).await?;
+        progress(BuildStep::Freeze);
+        vm.agent().quiesce(false, QUIET_DEADLINE).await.map_err(BuildError::Quiesce)?;
+        // The agent hangs up once it is quiet; only then does the guest's memory hold no session.
+        vm.agent().closed().await;
+        let silent = vm.hang_up();
+        let frozen = silent.freeze().await;
+        silent.stop().await;
+        frozen.map_err(BuildError::Freeze)?;
+        progress(BuildStep::Publish);
+        let machine = Machine {
+            vcpus: self.recipe.vcpus,
+            memory_mib: self.recipe.memory_mib,
+            scratch_mib: self.recipe.scratch_mib,
+        };
+        let inputs = self.inputs(host);
+        let published = tokio::task::spawn_blocking(move || staging.commit(inputs, machine, &agent)).await;
+        let snapshot = match published {
+            Ok(snapshot) => snapshot?,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        };
+        Ok(BuiltTemplate { snapshot, boot })
+    }
+
+    async fn warm_up(&self, vm: &Vm, progress: &(dyn Fn(BuildStep) + Sync)) -> Result<(), BuildError> {
+        let total = self.recipe.warmup.len();
+        for (index, step) in self.recipe.warmup.iter().enumerate() {
+            let number = index + 1;
+            progress(BuildStep::Warmup { number, total });
+            run_step(vm, step, format!("warm-up step {number} of {total}")).await?;
+        }
+        if let Some(step) = &self.recipe.ready {
+            progress(BuildStep::Ready);
+            run_step(vm, step, "the readiness check".into()).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn run_step(vm: &Vm, step: &Step, name: String) -> Result<(), BuildError> {
+    let request = ExecuteRequest {
+        program: Some(program(&step.run)),
+        timeout_millis: u64::try_from(step.timeout.as_millis()).unwrap_or(u64::MAX),
+        output_limit: SHOWN,
+        ..ExecuteRequest::default()
+    };
+    match vm.agent().run(request).await {
+        Ok(Finished { outcome: Outcome::Exited(0), .. }) => Ok(()),
+        Ok(Finished { outcome, stdout, stderr, .. }) => {
+            Err(BuildError::Failed { step: name, outcome, output: format!("{}{}", stdout.text, stderr.text) })
+        }
+        Err(source) => Err(BuildError::Step { step: name, source }),
+    }
+}
+
+fn program(run: &Run) -> Program {
+    match run {
+        Run::Command(argv) => {
+            Program::Command(Command { argv: argv.iter().map(|word| word.clone().into()).collect() })
+        }
+        Run::Shell(line) => Program::Shell(line.clone()),
+        Run::Code { language, source } => {
+            let language = match language {
+                Language::Python => WireLanguage::Python,
+                Language::Node => WireLanguage::Node,
+                Language::Bash => WireLanguage::Bash,
+            };
+            Program::Code(Code { language: language as i32, source: source.clone() })
+        }
+    }
+}
+
+/// Restores a clone of a snapshot and makes it its own.
+///
+/// # Errors
+/// See [`StartError`].
+pub async fn restore_clone(
+    host: &VmHost,
+    snapshot: &Snapshot,
+    plan: &Plan,
+    identity: &Identity,
+) -> Result<Vm, StartError> {
+    let reserved = Reserved::reserve(host, plan).await?;
+    let files = crate::engine::SnapshotFiles::in_dir(snapshot.dir());
+    reserved.restore(host, files).await?.connect().await?.open_gate(identity).await
+}

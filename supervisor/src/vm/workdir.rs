@@ -1,0 +1,101 @@
+//! The directory of one machine: its sockets, its scratch disk, and the record by which a later supervisor
+//! can undo it. Nothing else in the program removes a machine's files.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::cgroup::CgroupRecord;
+use crate::host::process::ProcessIdentity;
+
+/// Name of the record inside a machine's directory.
+const RECORD: &str = "record.json";
+/// How long a killed monitor may take to be gone.
+const KILL_GRACE: Duration = Duration::from_secs(10);
+
+/// What must be undone if nobody is left who knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The machine's control group.
+    pub cgroup: CgroupRecord,
+    /// Its monitor.
+    pub process: Option<ProcessIdentity>,
+}
+
+/// A machine's directory, removed with everything in it when this is closed or dropped.
+#[derive(Debug)]
+pub struct WorkDir {
+    path: PathBuf,
+}
+
+impl WorkDir {
+    /// Makes the directory; only its owner may look inside.
+    ///
+    /// # Errors
+    /// When it exists or cannot be made.
+    pub fn create(path: PathBuf) -> io::Result<Self> {
+        use std::os::unix::fs::DirBuilderExt;
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self { path })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the record, whole or not at all.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn write_record(&self, record: &Record) -> io::Result<()> {
+        let (new, path) = (self.path.join("record.new"), self.path.join(RECORD));
+        fs::write(&new, serde_json::to_vec(record)?)?;
+        fs::rename(new, path)
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// When something in it cannot be removed.
+    pub fn close(self) -> io::Result<()> {
+        let removed = remove(&self.path);
+        std::mem::forget(self);
+        removed
+    }
+}
+
+impl Drop for WorkDir {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.path) {
+            tracing::warn!(%error, path = %self.path.display(), "a machine's directory was left behind");
+        }
+    }
+}
+
+/// Undoes a machine whose supervisor is gone: its process, its control group, its directory.
+///
+/// # Errors
+/// When something could not be undone; the directory stays then, so that the next start tries again.
+pub fn reclaim(path: &Path) -> io::Result<()> {
+    // A machine whose record was never written has no process and no group yet.
+    if let Ok(text) = fs::read(path.join(RECORD)) {
+        let record: Record = serde_json::from_slice(&text).unwrap_or_default();
+        if let Some(process) = &record.process {
+            process.kill(KILL_GRACE)?;
+        }
+        record.cgroup.reclaim().map_err(io::Error::other)?;
+    }
+    remove(path)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
