@@ -223,9 +223,12 @@ fn set_up(prepared: &Prepared) -> Result<(), Step> {
             let most = libc::rlimit { rlim_cur: prepared.processes, rlim_max: prepared.processes };
             done(libc::setrlimit(libc::RLIMIT_NPROC, &most), Step::Limits)?;
         }
-        done(libc::setgroups(prepared.groups.len(), prepared.groups.as_ptr()), Step::User)?;
-        done(libc::setresgid(prepared.gid, prepared.gid, prepared.gid), Step::User)?;
-        done(libc::setresuid(prepared.uid, prepared.uid, prepared.uid), Step::User)?;
+        // As bare system calls: the C library's would wait for the agent's other threads to change with them.
+        let called = |result: libc::c_long, step| if result < 0 { Err(step) } else { Ok(()) };
+        let (uid, gid, groups) = (prepared.uid, prepared.gid, &prepared.groups);
+        called(libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()), Step::User)?;
+        called(libc::syscall(libc::SYS_setresgid, gid, gid, gid), Step::User)?;
+        called(libc::syscall(libc::SYS_setresuid, uid, uid, uid), Step::User)?;
         // As the user: it must be able to enter.
         done(libc::chdir(prepared.cwd.as_ptr()), Step::Directory)?;
         libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int);
