@@ -41,12 +41,14 @@ pub struct Controllers {
 pub struct Cgroups {
     sandbox: Option<PathBuf>,
     controllers: Controllers,
+    /// Read once: a clone has as much as its template.
+    total_memory: u64,
 }
 
 impl Cgroups {
     /// Sets up the groups below `root`; any failure means: no cgroups here.
     pub fn open(root: Option<&Path>, init: bool) -> Self {
-        let nowhere = Self { sandbox: None, controllers: Controllers::default() };
+        let nowhere = Self { sandbox: None, controllers: Controllers::default(), total_memory: 0 };
         let Some(root) = root else { return nowhere };
         match Self::set_up(root, init) {
             Ok(cgroups) => cgroups,
@@ -79,7 +81,7 @@ impl Cgroups {
         if init && controllers.memory {
             fs::write(root.join("agent/memory.min"), RESERVED_MEMORY.to_string())?;
         }
-        Ok(Self { sandbox: Some(sandbox), controllers })
+        Ok(Self { sandbox: Some(sandbox), controllers, total_memory: total_memory()? })
     }
 
     /// What can be limited here.
@@ -99,8 +101,7 @@ impl Cgroups {
     pub fn limit_sandbox(&self, limits: &wire::SandboxLimits) -> io::Result<()> {
         let Some(sandbox) = &self.sandbox else { return Ok(()) };
         if self.controllers.memory {
-            let total = total_memory()?;
-            let most = total.saturating_sub(RESERVED_MEMORY).max(total / 2);
+            let most = self.total_memory.saturating_sub(RESERVED_MEMORY).max(self.total_memory / 2);
             let wanted = if limits.memory_bytes == 0 { most } else { limits.memory_bytes.min(most) };
             fs::write(sandbox.join("memory.max"), wanted.to_string())?;
         }

@@ -104,7 +104,7 @@ async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream) {
         Op::List(request) => return files::list(agent, request, stream).await,
         Op::Hello(_) => return,
         Op::Ping(_) => Ok(Reply::Pong(pong())),
-        Op::Restore(request) => restore::open_gate(agent, request).await.map(|()| done()),
+        Op::Restore(request) => restore::open_gate(agent, request).map(|()| done()),
         Op::Quiesce(request) => match restore::quiesce(agent, &request).await {
             Ok(()) => {
                 reply(stream, response(done())).await;

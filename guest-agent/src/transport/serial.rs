@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 use crate::agent::Agent;
 use crate::session;
-use crate::watched::watch;
+use crate::watched::{Owns, watch};
 
 const PORTS: &str = "/sys/class/virtio-ports";
 
@@ -64,27 +64,39 @@ fn open(path: &Path) -> io::Result<File> {
 pub async fn serve(agent: Arc<Agent>, line: File) -> io::Result<()> {
     let line = Arc::new(line);
     loop {
-        let waiting = line.clone();
-        tokio::task::spawn_blocking(move || wait_for_host(&waiting)).await.map_err(io::Error::other)??;
+        wait_for_host(&line).await?;
         // Registered anew for every host: a hang-up seen once sticks to a registration.
         let stream = SerialStream { line: watch(line.clone(), Interest::READABLE | Interest::WRITABLE)? };
         session::serve(agent.clone(), stream).await;
     }
 }
 
+/// A watch of its own, itself watched by the event loop.
+struct Edges(Epoll);
+
+impl AsRawFd for Edges {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.0.as_raw_fd()
+    }
+}
+
+impl Owns for Edges {}
+
 /// Sleeps until a host has the line open.
-fn wait_for_host(line: &File) -> io::Result<()> {
+async fn wait_for_host(line: &File) -> io::Result<()> {
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
     let edges = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
     epoll.add(line, EpollEvent::new(edges, 0))?;
+    let watched = watch(Edges(epoll), Interest::READABLE)?;
     loop {
         let mut now = [PollFd::new(line.as_fd(), PollFlags::POLLIN | PollFlags::POLLOUT)];
         poll(&mut now, PollTimeout::ZERO)?;
         if !now[0].revents().is_some_and(|events| events.contains(PollFlags::POLLHUP)) {
             return Ok(());
         }
-        match epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
+        let mut changed = watched.readable().await?;
+        match changed.get_inner().0.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO) {
+            Ok(_) | Err(Errno::EINTR) => changed.clear_ready(),
             Err(error) => return Err(error.into()),
         }
     }

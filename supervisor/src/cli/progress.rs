@@ -40,7 +40,7 @@ impl Progress {
         match step {
             BuildStep::Boot => self.step("booting"),
             BuildStep::Warmup { number, total } => {
-                self.step(&format!("warming up, step {number} of {total}"))
+                self.step(&format!("warming up, step {number} of {total}"));
             }
             BuildStep::Ready => self.step("checking that it is ready"),
             BuildStep::Freeze => self.step("freezing"),

@@ -85,7 +85,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
         pids: SANDBOX_PIDS,
         ..SandboxLimits::default()
     };
-    let identity = Identity { limits, scratch: true, ..Identity::default() };
+    let identity = Identity { limits, ..Identity::default() };
     let vm = vm::restore_clone(&setup.host, &snapshot, &plan, &identity)
         .await
         .context("the sandbox could not be restored")?;
@@ -319,13 +319,11 @@ fn uploads(options: &RunOptions) -> anyhow::Result<Vec<(PathBuf, GuestPath, u32)
 }
 
 fn print(options: &RunOptions, end: &End, finished: Option<&Finished>) -> std::io::Result<()> {
-    if let Some(finished) = finished {
-        if !options.stream {
-            std::io::stdout().lock().write_all(finished.stdout.text.as_bytes())?;
-            std::io::stderr().lock().write_all(finished.stderr.text.as_bytes())?;
-            for (name, output) in [("stdout", &finished.stdout), ("stderr", &finished.stderr)] {
-                note_cut(name, output);
-            }
+    if let Some(finished) = finished.filter(|_| !options.stream) {
+        std::io::stdout().lock().write_all(finished.stdout.text.as_bytes())?;
+        std::io::stderr().lock().write_all(finished.stderr.text.as_bytes())?;
+        for (name, output) in [("stdout", &finished.stdout), ("stderr", &finished.stderr)] {
+            note_cut(name, output);
         }
     }
     match end {

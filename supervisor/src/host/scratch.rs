@@ -1,8 +1,9 @@
 //! Scratch disks: the writable space of one virtual machine.
 //!
-//! Formatting takes a tenth of a second, so it is done once per size: a blank is kept, and each machine
-//! gets a sparse copy of its few written blocks. Called by `vm` before a restore; the disk's file
-//! belongs to the machine's work directory, which removes it.
+//! Formatting takes a tenth of a second, so it is done once per size: a blank is kept, and a machine that
+//! boots gets a sparse copy of its few written blocks. A clone gets a copy of its template's disk, exactly as
+//! it was when the template was frozen. Called by `vm` before a start; the disk's file belongs to the
+//! machine's work directory, which removes it, or to the snapshot it becomes part of.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -65,18 +66,7 @@ impl ScratchMaker {
     /// # Errors
     /// When a file cannot be written or the blank not be formatted; `target` does not exist then.
     pub fn make(&self, mib: u64, target: &Path) -> Result<(), ScratchError> {
-        let blank = self.blank(mib)?;
-        let source = File::open(&blank).map_err(file_error("open", &blank))?;
-        let copy = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(target)
-            .map_err(file_error("create", target))?;
-        copy_sparse(&source, &copy).map_err(|error| {
-            let _ = fs::remove_file(target);
-            file_error("write", target)(error)
-        })
+        copy(&self.blank(mib)?, target)
     }
 
     /// The blank of that size, formatted on first use.
@@ -96,6 +86,24 @@ impl ScratchMaker {
         aside.persist(&path).map_err(|error| file_error("rename to", &path)(error.error))?;
         Ok(path)
     }
+}
+
+/// Copies a disk to `target`, which must not exist; only what was ever written takes time and space.
+///
+/// # Errors
+/// When a file cannot be read or written; `target` does not exist then.
+pub fn copy(source: &Path, target: &Path) -> Result<(), ScratchError> {
+    let from = File::open(source).map_err(file_error("open", source))?;
+    let to = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(target)
+        .map_err(file_error("create", target))?;
+    copy_sparse(&from, &to).map_err(|error| {
+        let _ = fs::remove_file(target);
+        file_error("write", target)(error)
+    })
 }
 
 /// A journal protects against losing power; a scratch disk does not outlive its machine.

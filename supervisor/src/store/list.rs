@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::StoreError;
 use super::manifest::{FORMAT, Manifest};
-use super::root::{MANIFEST, MEMORY, STATE, Store, entries};
+use super::root::{FILES, MANIFEST, Store, entries};
 use crate::config::TemplateName;
 
 /// Longest manifest that is read.
@@ -49,7 +49,7 @@ impl Store {
             .map(|dir| Entry {
                 template: template.clone(),
                 manifest: Manifest::read(&dir),
-                disk_bytes: [MEMORY, STATE].map(|name| allocated(&dir.join(name))).iter().sum(),
+                disk_bytes: FILES.map(|name| allocated(&dir.join(name))).iter().sum(),
                 dir,
             })
             .collect();

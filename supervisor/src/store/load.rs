@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::StoreError;
 use super::lock::FileLock;
 use super::manifest::{Inputs, Manifest};
-use super::root::{LOCK, MEMORY, STATE, Store};
+use super::root::{FILES, LOCK, SCRATCH, Store};
 use crate::config::TemplateName;
 
 /// A complete snapshot that nobody can remove while this exists.
@@ -77,9 +77,15 @@ impl Snapshot {
         &self.dir
     }
 
+    /// Its scratch disk, of which every clone gets a copy.
+    #[must_use]
+    pub fn scratch(&self) -> PathBuf {
+        self.dir.join(SCRATCH)
+    }
+
     /// The cheap check, and the full one where it is not enough.
     fn check(&self) -> Result<(), StoreError> {
-        for (name, facts) in [(MEMORY, &self.manifest.memory), (STATE, &self.manifest.state)] {
+        for (name, facts) in self.manifest.files() {
             let path = self.dir.join(name);
             let size = fs::metadata(&path).map_err(StoreError::file("read", &path))?.len();
             if size != facts.size {
@@ -99,8 +105,7 @@ impl Snapshot {
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
-    memory: Seen,
-    state: Seen,
+    files: [Seen; FILES.len()],
 }
 
 /// A file that has not been written to since looks the same. The change time cannot be set by a program.
@@ -126,7 +131,8 @@ impl Seen {
 
 impl Stamp {
     fn of(dir: &Path) -> Option<Self> {
-        Some(Self { memory: Seen::of(&dir.join(MEMORY))?, state: Seen::of(&dir.join(STATE))? })
+        let [memory, state, scratch] = FILES.map(|name| Seen::of(&dir.join(name)));
+        Some(Self { files: [memory?, state?, scratch?] })
     }
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::digest::hex;
+use super::root::{FILES, MEMORY, SCRATCH, STATE};
 use crate::config::TemplateName;
 use crate::host::cpu::CpuIdentity;
 
@@ -76,9 +77,16 @@ pub struct Manifest {
     pub memory: FileFacts,
     /// The state of processors and devices.
     pub state: FileFacts,
+    /// The scratch disk as it was when the machine was frozen.
+    pub scratch: FileFacts,
 }
 
 impl Manifest {
+    /// Every file of the snapshot by name.
+    pub(super) fn files(&self) -> [(&'static str, &FileFacts); FILES.len()] {
+        [(MEMORY, &self.memory), (STATE, &self.state), (SCRATCH, &self.scratch)]
+    }
+
     /// The content's address: it covers everything but the time.
     #[must_use]
     pub fn digest(&self) -> String {

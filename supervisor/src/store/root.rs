@@ -86,6 +86,10 @@ pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const MEMORY: &str = "memory";
 /// The state of processors and devices.
 pub(super) const STATE: &str = "state";
+/// The template's scratch disk as it was when the machine was frozen.
+pub(super) const SCRATCH: &str = "scratch";
+/// All files of a snapshot that its manifest vouches for.
+pub(super) const FILES: [&str; 3] = [MEMORY, STATE, SCRATCH];
 
 /// What is in a directory, sorted; nothing when it is not there.
 pub(super) fn entries(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {

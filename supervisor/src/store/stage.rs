@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::load::Snapshot;
 use super::lock::FileLock;
 use super::manifest::{FORMAT, Inputs, Machine, Manifest};
-use super::root::{LOCK, MANIFEST, MEMORY, STATE, Store};
+use super::root::{FILES, LOCK, MANIFEST, SCRATCH, Store};
 use super::{StoreError, digest, load, sparse};
 use crate::config::TemplateName;
 
@@ -50,19 +50,27 @@ impl Staging {
         &self.dir
     }
 
+    /// Where the machine to be frozen has its scratch disk.
+    #[must_use]
+    pub fn scratch(&self) -> PathBuf {
+        self.dir.join(SCRATCH)
+    }
+
     /// Completes the snapshot and makes it visible. Blocks while it reads all of the memory.
     ///
     /// # Errors
     /// When a file is missing or the disk is full; the directory is removed then.
     pub fn commit(mut self, inputs: Inputs, machine: Machine, agent: &str) -> Result<Snapshot, StoreError> {
-        let (memory, state) = (self.dir.join(MEMORY), self.dir.join(STATE));
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&memory)
-            .map_err(StoreError::file("open", &memory))?;
-        sparse::punch_zeros(&opened).map_err(StoreError::file("make holes in", &memory))?;
-        for path in [&memory, &state] {
+        let [memory, state, scratch] = FILES.map(|name| self.dir.join(name));
+        for path in [&memory, &scratch] {
+            let opened = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(path)
+                .map_err(StoreError::file("open", path))?;
+            sparse::punch_zeros(&opened).map_err(StoreError::file("make holes in", path))?;
+        }
+        for path in [&memory, &state, &scratch] {
             fs::set_permissions(path, Permissions::from_mode(0o444))
                 .map_err(StoreError::file("protect", path))?;
             sync(path)?;
@@ -76,6 +84,7 @@ impl Staging {
             machine,
             memory: digest::facts(&memory)?,
             state: digest::facts(&state)?,
+            scratch: digest::facts(&scratch)?,
         };
         let text = serde_json::to_string_pretty(&manifest).expect("a manifest is always JSON");
         let path = self.dir.join(MANIFEST);

@@ -43,6 +43,7 @@ fn write_files(dir: &Path, content: &[u8]) {
     memory.write_all_at(content, 8192).expect("written");
     memory.write_all_at(&[0; 256 * 1024], 1 << 20).expect("written");
     fs::write(dir.join("state"), "state").expect("written");
+    fs::write(dir.join("scratch"), "scratch").expect("written");
 }
 
 fn build(store: &Store, content: &[u8], inputs: Inputs) -> Snapshot {
@@ -62,7 +63,7 @@ fn a_committed_snapshot_is_found_read_only_and_sparse() {
     let loaded = store.load(&template(), &inputs()).expect("found");
     assert_eq!(loaded.manifest(), built.manifest());
     assert_eq!(loaded.dir().file_name().and_then(|n| n.to_str()), Some(built.manifest().digest().as_str()));
-    for name in ["memory", "state"] {
+    for name in ["memory", "state", "scratch"] {
         let facts = fs::metadata(loaded.dir().join(name)).expect("there");
         assert_eq!(facts.permissions().mode() & 0o777, 0o444);
     }
@@ -125,9 +126,13 @@ fn tamper(path: &Path, change: impl FnOnce(&fs::File)) {
 
 #[test]
 fn a_flipped_bit_a_truncation_and_an_edited_manifest_are_damage() {
-    for (file, word) in
-        [("memory", "hash"), ("state", "hash"), ("truncated", "bytes"), ("manifest.json", "manifest")]
-    {
+    for (file, word) in [
+        ("memory", "hash"),
+        ("state", "hash"),
+        ("scratch", "hash"),
+        ("truncated", "bytes"),
+        ("manifest.json", "manifest"),
+    ] {
         let (_dir, store) = store();
         let snapshot = build(&store, b"precious", inputs());
         let dir = snapshot.dir().to_owned();

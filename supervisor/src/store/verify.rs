@@ -2,7 +2,7 @@
 
 use super::list::Entry;
 use super::load::Snapshot;
-use super::root::{MEMORY, STATE, Store};
+use super::root::Store;
 use super::{StoreError, digest};
 
 impl Store {
@@ -22,7 +22,7 @@ impl Snapshot {
     /// [`StoreError::Damaged`] naming the file that is not what it was.
     pub fn verify(&self) -> Result<(), StoreError> {
         let manifest = self.manifest();
-        for (name, expected) in [(MEMORY, &manifest.memory), (STATE, &manifest.state)] {
+        for (name, expected) in manifest.files() {
             let found = digest::facts(&self.dir().join(name))?;
             if found.size != expected.size {
                 let what = format!("{name} has {} bytes instead of {}", found.size, expected.size);

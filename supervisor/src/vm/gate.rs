@@ -22,9 +22,9 @@ pub struct Identity {
     /// A template's clock runs a day behind: when a clone's clock is set right, everything in the guest that
     /// reseeds itself by time, OpenSSL's generators for one, sees that its seed has expired.
     pub clock_behind: Duration,
-    /// Lay the scratch disk over the writable directories. A template does without, so that its snapshot
-    /// holds no open file of a disk its clones do not have.
-    pub scratch: bool,
+    /// Lay the scratch disk over the writable directories. Done once, when a machine boots: a clone wakes up
+    /// with its copy of the disk already in place.
+    pub mount_scratch: bool,
 }
 
 impl Identity {
@@ -41,7 +41,7 @@ impl Identity {
             hostname: format!("sandbox-{:08x}", getrandom::u32()?),
             machine_id: format!("{id:032x}"),
             scratch: self
-                .scratch
+                .mount_scratch
                 .then(|| Scratch { device: SCRATCH_DEVICE.into(), fstype: SCRATCH_FSTYPE.into() }),
             limits: Some(self.limits),
             env: self.env.clone(),

@@ -26,6 +26,6 @@ pub use gate::Identity;
 pub use handle::{Lost, Vm};
 pub use host::{HostError, UserRange, VmHost, VmHostConfig};
 pub use id::VmId;
-pub use phases::{Connected, Plan, Reserved, Running};
+pub use phases::{Connected, Plan, Reserved, Running, ScratchPlan};
 pub use recovery::Reclaimed;
 pub use template::{BuildError, BuildStep, BuiltTemplate, TemplateSource, restore_clone};

@@ -4,7 +4,7 @@
 //! Reserved ──launch, restore──▶ Running ──connect──▶ Connected ──open_gate──▶ Vm
 //! ```
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::driver::Driver;
@@ -20,6 +20,7 @@ use crate::engine::{
     Timings,
 };
 use crate::host::cgroup::{Cgroup, CpuQuota, Limits};
+use crate::host::scratch;
 
 /// What a machine is made of and may use.
 #[derive(Debug, Clone)]
@@ -30,14 +31,28 @@ pub struct Plan {
     pub memory_mib: u32,
     /// The root image.
     pub image: PathBuf,
-    /// Size of the scratch disk in mebibytes.
-    pub scratch_mib: u64,
+    /// Where its scratch disk comes from.
+    pub scratch: ScratchPlan,
     /// A share of the host's processors; `None` gives one host processor per virtual one.
     pub cpu: Option<CpuQuota>,
     /// Bound on the scratch disk's traffic.
     pub io: IoThrottle,
     /// How long each phase may take.
     pub deadline: Duration,
+}
+
+/// Where a scratch disk comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScratchPlan {
+    /// An empty one of this size. Made at `at` it outlives the machine: it becomes part of a snapshot.
+    Blank {
+        /// Size in mebibytes.
+        mib: u64,
+        /// Elsewhere than in the machine's own directory.
+        at: Option<PathBuf>,
+    },
+    /// A copy of a template's.
+    CopyOf(PathBuf),
 }
 
 /// Resources are there, nothing runs.
@@ -75,16 +90,7 @@ impl Reserved {
         let record = Record { cgroup: cgroup.record(), process: None };
         work_dir.write_record(&record).map_err(failed("record", &path))?;
         let join = cgroup.join().map_err(StartError::Cgroup)?;
-        let scratch = path.join("scratch");
-        let (maker, mib, target) = (host.scratch.clone(), plan.scratch_mib, scratch.clone());
-        tokio::task::spawn_blocking(move || maker.make(mib, &target))
-            .await
-            .map_err(|error| StartError::File {
-                operation: "make",
-                path: scratch.clone(),
-                source: std::io::Error::other(error),
-            })?
-            .map_err(StartError::Scratch)?;
+        let scratch = make_scratch(host, &plan.scratch, &path).await?;
         watch.lap("reserve");
         let home = MachineHome {
             work_dir: path,
@@ -277,6 +283,26 @@ pub(super) async fn release(cgroup: Cgroup, work_dir: WorkDir) {
             tracing::warn!(%error, path = %path.display(), "a machine's directory was left behind");
         }
         Err(error) => tracing::warn!(%error, "a machine's directory was left behind"),
+    }
+}
+
+/// Makes the scratch disk, on a thread that may block.
+async fn make_scratch(host: &VmHost, plan: &ScratchPlan, work_dir: &Path) -> Result<PathBuf, StartError> {
+    let own = work_dir.join("scratch");
+    let (maker, plan) = (host.scratch.clone(), plan.clone());
+    let making = tokio::task::spawn_blocking(move || match plan {
+        ScratchPlan::Blank { mib, at } => {
+            let target = at.unwrap_or(own);
+            maker.make(mib, &target).map(|()| target)
+        }
+        ScratchPlan::CopyOf(source) => scratch::copy(&source, &own).map(|()| own),
+    });
+    match making.await {
+        Ok(made) => made.map_err(StartError::Scratch),
+        Err(error) => {
+            let (path, source) = (work_dir.to_owned(), std::io::Error::other(error));
+            Err(StartError::File { operation: "make a scratch disk in", path, source })
+        }
     }
 }
 

@@ -5,20 +5,19 @@
 //!    └── any failure: machine, staging directory and control group are gone again
 //! ```
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::StartError;
 use super::gate::Identity;
 use super::handle::Vm;
 use super::host::VmHost;
-use super::phases::{Plan, Reserved};
+use super::phases::{Plan, Reserved, ScratchPlan};
 use crate::agent::{
     AgentError, Code, Command, ExecuteRequest, Finished, Language as WireLanguage, Outcome, Program,
 };
 use crate::config::{Language, Recipe, Run, Step};
 use crate::engine::{EngineError, IoThrottle, Timings};
-use crate::store::{Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, Store, StoreError};
+use crate::store::{Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, Staging, Store, StoreError};
 
 /// A template's clock runs so far behind; see [`Identity::clock_behind`].
 const CLOCK_BEHIND: Duration = Duration::from_secs(24 * 60 * 60);
@@ -131,21 +130,21 @@ impl TemplateSource {
         }
     }
 
-    /// The plan of a machine of this template, with nothing limited beyond its size.
+    /// The plan of a machine of this template, with nothing limited beyond its size and an empty disk.
     #[must_use]
     pub fn plan(&self) -> Plan {
         Plan {
             vcpus: self.recipe.vcpus,
             memory_mib: self.recipe.memory_mib,
             image: self.image.path.clone(),
-            scratch_mib: self.recipe.scratch_mib,
+            scratch: ScratchPlan::Blank { mib: self.recipe.scratch_mib, at: None },
             cpu: None,
             io: IoThrottle::default(),
             deadline: BOOT_DEADLINE,
         }
     }
 
-    /// Boots a machine without a snapshot: what a cold start costs. `snapshot_dir` makes it freezable.
+    /// Boots a machine without a snapshot: what a cold start costs. With `staging` it can be frozen there.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -153,9 +152,13 @@ impl TemplateSource {
         &self,
         host: &VmHost,
         identity: &Identity,
-        snapshot_dir: Option<PathBuf>,
+        staging: Option<&Staging>,
     ) -> Result<Vm, StartError> {
-        let reserved = Reserved::reserve(host, &self.plan()).await?;
+        let mut plan = self.plan();
+        let at = staging.map(Staging::scratch);
+        plan.scratch = ScratchPlan::Blank { mib: self.recipe.scratch_mib, at };
+        let snapshot_dir = staging.map(|staging| staging.dir().to_owned());
+        let reserved = Reserved::reserve(host, &plan).await?;
         let args = self.recipe.kernel_args.clone();
         let running = reserved.launch(host, self.kernel.path.clone(), args, snapshot_dir).await?;
         running.connect().await?.open_gate(identity).await
@@ -173,11 +176,8 @@ impl TemplateSource {
     ) -> Result<BuiltTemplate, BuildError> {
         let staging = store.stage(&self.recipe.name)?;
         progress(BuildStep::Boot);
-        let identity = Identity { clock_behind: CLOCK_BEHIND, ..Identity::default() };
-        let vm = self
-            .cold_boot(host, &identity, Some(staging.dir().to_owned()))
-            .await
-            .map_err(BuildError::Start)?;
+        let identity = Identity { clock_behind: CLOCK_BEHIND, mount_scratch: true, ..Identity::default() };
+        let vm = self.cold_boot(host, &identity, Some(&staging)).await.map_err(BuildError::Start)?;
         let boot = vm.timings().clone();
         let agent = vm.agent().hello().program.clone();
         // From here on a failure drops the machine, which its driver then ends.
@@ -253,7 +253,7 @@ fn program(run: &Run) -> Program {
     }
 }
 
-/// Restores a clone of a snapshot and makes it its own.
+/// Restores a clone of a snapshot and makes it its own. Whatever disk `plan` names, it gets the snapshot's.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -263,7 +263,8 @@ pub async fn restore_clone(
     plan: &Plan,
     identity: &Identity,
 ) -> Result<Vm, StartError> {
-    let reserved = Reserved::reserve(host, plan).await?;
+    let plan = Plan { scratch: ScratchPlan::CopyOf(snapshot.scratch()), ..plan.clone() };
+    let reserved = Reserved::reserve(host, &plan).await?;
     let files = crate::engine::SnapshotFiles::in_dir(snapshot.dir());
     reserved.restore(host, files).await?.connect().await?.open_gate(identity).await
 }
