@@ -9,6 +9,7 @@ mod build;
 mod cache;
 mod ci;
 mod clean;
+mod demo;
 mod download;
 mod hash;
 mod hint;
@@ -48,6 +49,8 @@ enum Verb {
     Build,
     /// Remove old builds and leftovers from the cache
     Clean(clean::Args),
+    /// Show what Rekindle does, from nothing to a table on the screen
+    Demo,
     /// Check the rules of the codebase that a machine can check
     Tidy,
     /// Run every check and test, and end with one line of counts
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Verb::Agent => agent::run(),
         Verb::Build => build::run(),
         Verb::Clean(args) => clean::run(&args),
+        Verb::Demo => demo::run(),
         Verb::Tidy => tidy::run(),
         Verb::Test(args) => test::run(&args),
         Verb::Ci => ci::run(),

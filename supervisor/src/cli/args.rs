@@ -87,6 +87,9 @@ pub struct RunOptions {
     /// Print outcome, output, usage and timings as JSON
     #[arg(long)]
     pub json: bool,
+    /// Boot the machine instead of restoring its snapshot, to see what the snapshot saves
+    #[arg(long)]
+    pub cold: bool,
     /// Python source to run
     #[arg(long, value_name = "CODE")]
     pub python: Option<String>,

@@ -76,19 +76,28 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     let setup = Setup::open(&options.machine)?;
     let source = setup.source(&options.template)?;
     laps.lap("setup");
-    let snapshot = setup.snapshot(&source).await?;
-    laps.lap("snapshot");
-    let mut plan = source.plan();
-    plan.cpu = options.cpus;
     let limits = SandboxLimits {
         memory_bytes: options.memory.unwrap_or(0),
         pids: SANDBOX_PIDS,
         ..SandboxLimits::default()
     };
-    let identity = Identity { limits, ..Identity::default() };
-    let vm = vm::restore_clone(&setup.host, &snapshot, &plan, &identity)
-        .await
-        .context("the sandbox could not be restored")?;
+    let identity = Identity { limits, mount_scratch: options.cold, ..Identity::default() };
+    // Held while the machine runs: a snapshot in use is not removed.
+    let mut snapshot = None;
+    let mut plan = source.plan();
+    plan.cpu = options.cpus;
+    let vm = if options.cold {
+        source
+            .cold_boot(&setup.host, plan, &identity, None)
+            .await
+            .context("the sandbox could not be booted")?
+    } else {
+        let snapshot = snapshot.insert(setup.snapshot(&source).await?);
+        laps.lap("snapshot");
+        vm::restore_clone(&setup.host, snapshot, &plan, &identity)
+            .await
+            .context("the sandbox could not be restored")?
+    };
     laps.take(vm.timings());
     let ended = tokio::select! {
         ended = use_sandbox(&vm, &options, request, uploads, &mut laps) => ended,

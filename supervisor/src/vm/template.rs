@@ -151,10 +151,10 @@ impl TemplateSource {
     pub async fn cold_boot(
         &self,
         host: &VmHost,
+        mut plan: Plan,
         identity: &Identity,
         staging: Option<&Staging>,
     ) -> Result<Vm, StartError> {
-        let mut plan = self.plan();
         let at = staging.map(Staging::scratch);
         plan.scratch = ScratchPlan::Blank { mib: self.recipe.scratch_mib, at };
         let snapshot_dir = staging.map(|staging| staging.dir().to_owned());
@@ -177,7 +177,8 @@ impl TemplateSource {
         let staging = store.stage(&self.recipe.name)?;
         progress(BuildStep::Boot);
         let identity = Identity { clock_behind: CLOCK_BEHIND, mount_scratch: true, ..Identity::default() };
-        let vm = self.cold_boot(host, &identity, Some(&staging)).await.map_err(BuildError::Start)?;
+        let vm =
+            self.cold_boot(host, self.plan(), &identity, Some(&staging)).await.map_err(BuildError::Start)?;
         let boot = vm.timings().clone();
         let agent = vm.agent().hello().program.clone();
         // From here on a failure drops the machine, which its driver then ends.
