@@ -4,6 +4,7 @@
 mod args;
 mod doctor;
 mod failure;
+mod laps;
 mod progress;
 mod run;
 mod setup;

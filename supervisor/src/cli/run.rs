@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -11,13 +10,13 @@ use rekindle::agent::{
     Outcome, Output, OutputStream, Program, SandboxLimits, Stdin, StdinWriter, TransferPatience,
     UploadOptions, Usage,
 };
-use rekindle::engine::{Lap, Timings};
 use rekindle::vm::{self, Death, Identity, Lost, Vm};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::args::RunOptions;
+use super::laps::{Breakdown, Laps};
 use super::setup::Setup;
 
 /// Exit codes a shell user knows, for ends that are no exit code.
@@ -60,17 +59,9 @@ struct Report<'a> {
     timings: Breakdown,
 }
 
-/// Stages that add up to the total.
-#[derive(Debug, Serialize)]
-struct Breakdown {
-    stages: Vec<Lap>,
-    total_us: u64,
-}
-
 /// Runs the command.
 pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
-    let begun = Instant::now();
-    let mut laps = Laps::new(begun);
+    let mut laps = Laps::start();
     let request = request(&options)?;
     let uploads = uploads(&options)?;
     let setup = Setup::open(&options.machine)?;
@@ -377,38 +368,5 @@ impl From<Outcome> for End {
             Outcome::OutOfMemory => Self::OutOfMemory,
             Outcome::Cancelled => Self::Cancelled,
         }
-    }
-}
-
-/// Stages without gaps, from the start of the command to its end.
-struct Laps {
-    begun: Instant,
-    last: Instant,
-    stages: Vec<Lap>,
-}
-
-impl Laps {
-    fn new(begun: Instant) -> Self {
-        Self { begun, last: begun, stages: Vec::new() }
-    }
-
-    fn lap(&mut self, stage: &'static str) {
-        let now = Instant::now();
-        self.stages.push(Lap { stage, took: now - self.last });
-        self.last = now;
-    }
-
-    /// Takes over stages another clock measured since the last lap; what they do not cover is its own stage.
-    fn take(&mut self, timings: &Timings) {
-        let now = Instant::now();
-        let uncovered = (now - self.last).saturating_sub(timings.total());
-        self.stages.extend_from_slice(&timings.laps);
-        self.stages.push(Lap { stage: "between stages", took: uncovered });
-        self.last = now;
-    }
-
-    fn finish(self) -> Breakdown {
-        let total = self.last - self.begun;
-        Breakdown { stages: self.stages, total_us: u64::try_from(total.as_micros()).unwrap_or(u64::MAX) }
     }
 }
