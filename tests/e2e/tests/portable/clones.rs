@@ -1,0 +1,99 @@
+//! Many machines from one snapshot: each is its own, none costs much, and the snapshot stays what it was.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures::future::join_all;
+use rekindle::vm::Vm;
+use rekindle_e2e::guest::{node, output, python, shell};
+
+/// Clones restored at once.
+const CROWD: usize = 8;
+/// Memory an idle clone may have for itself.
+const PRIVATE_KIB: u64 = 32 * 1024;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_clones_at_once_answer_apart_from_each_other_and_leave_the_snapshot_as_it_was() {
+    let lab = lab!();
+    let _alone = lab.alone().await;
+    lab.snapshot.verify().expect("whole before");
+    let clones: Vec<Vm> = join_all((0..CROWD).map(|_| lab.clone())).await;
+
+    let private: Vec<u64> = clones.iter().map(|vm| private_kib(lab.monitor(vm))).collect();
+    eprintln!("private memory of {CROWD} idle clones in KiB: {private:?}");
+
+    let write = |(number, vm)| async move {
+        output(vm, shell(&format!("echo {number} | tee mine-{number} > /tmp/shared; sync"))).await
+    };
+    join_all(clones.iter().enumerate().map(write)).await;
+    let seen = join_all(clones.iter().map(|vm| output(vm, shell("ls; cat /tmp/shared; ls /tmp")))).await;
+    for (number, seen) in seen.iter().enumerate() {
+        assert_eq!(*seen, format!("mine-{number}\n{number}\nshared"), "clone {number}");
+    }
+    join_all(clones.into_iter().map(Vm::stop)).await;
+    lab.snapshot.verify().expect("whole after");
+    let most = private.iter().max().expect("clones");
+    assert!(*most <= PRIVATE_KIB, "an idle clone has {most} KiB for itself: {private:?}");
+}
+
+/// Memory that would be free again without this process.
+fn private_kib(pid: u32) -> u64 {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("readable");
+    let field = |name: &str| {
+        let line = rollup.lines().find(|line| line.starts_with(name)).expect("a field");
+        line.split_ascii_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok()).expect("a number")
+    };
+    field("Private_Dirty:") + field("Private_Clean:")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clones_differ_in_everything_random_and_in_their_names() {
+    let lab = lab!();
+    let _alone = lab.alone().await;
+    const PYTHON: &str = "import os, random, socket, uuid\n\
+        print(os.urandom(16).hex(), uuid.uuid4(), random.random(), socket.gethostname(), \
+        open('/etc/machine-id').read().strip(), open('/proc/sys/kernel/random/uuid').read().strip())";
+    const NODE: &str = "console.log(Math.random(), require('crypto').randomUUID(), \
+        require('crypto').randomBytes(16).toString('hex'))";
+    let clones: Vec<Vm> = join_all((0..3).map(|_| lab.clone())).await;
+    let draw = |vm| async move { [output(vm, python(PYTHON)).await, output(vm, node(NODE)).await].join(" ") };
+    let drawn = join_all(clones.iter().map(draw)).await;
+    let drawn: Vec<Vec<&str>> = drawn.iter().map(|text| text.split(' ').collect()).collect();
+    let kinds = [
+        "os.urandom",
+        "uuid4",
+        "random.random",
+        "hostname",
+        "machine-id",
+        "the kernel's uuid",
+        "Math.random",
+        "crypto.randomUUID",
+        "crypto.randomBytes",
+    ];
+    for (index, kind) in kinds.iter().enumerate() {
+        let values: BTreeSet<&str> = drawn.iter().map(|values| values[index]).collect();
+        assert_eq!(values.len(), clones.len(), "{kind}: {values:?}");
+        assert!(values.iter().all(|value| value.len() > 4), "{kind}: {values:?}");
+    }
+    join_all(clones.into_iter().map(Vm::stop)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_clock_of_a_clone_is_the_clock_of_its_host() {
+    let lab = lab!();
+    let _alone = lab.alone().await;
+    let vm = lab.clone().await;
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as i128;
+    let mut offsets = Vec::new();
+    for _ in 0..5 {
+        let before = now();
+        let pong = vm.agent().ping(Duration::from_secs(60)).await.expect("answers");
+        // The guest looked at its clock somewhere between these two moments.
+        offsets.push((i128::from(pong.unix_nanos) - (before + now()) / 2) / 1_000_000);
+    }
+    eprintln!("a clone's clock is off by {offsets:?} ms");
+    let least = offsets.iter().min_by_key(|offset| offset.abs()).expect("measured");
+    assert!(least.abs() < 2_000, "{offsets:?}");
+    vm.stop().await;
+}

@@ -1,0 +1,188 @@
+//! Guests that misbehave: each ends as a typed outcome inside its limits, and its neighbour does not notice.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rekindle::agent::{ExecuteRequest, Finished, Outcome, SandboxLimits};
+use rekindle::host::cgroup::CpuQuota;
+use rekindle::vm::{Identity, Plan, Vm};
+use rekindle_e2e::Lab;
+use rekindle_e2e::guest::{answers, limited, output, python, run, shell};
+
+/// Processes a sandbox may have in these tests.
+const PIDS: u32 = 64;
+/// Characters of a stream that a caller gets.
+const SHOWN: usize = 4_000;
+/// Rounds of work before a host counts as too busy to measure on.
+const ROUNDS: usize = 6;
+/// The share of a processor that a machine with the right to a whole one gets when nobody disturbs it.
+const UNDISTURBED: f64 = 0.85;
+
+/// A clone and how its program ended.
+struct Misbehaved {
+    vm: Vm,
+    finished: Finished,
+}
+
+/// Runs `request` in one clone while another one works, and proves that both still answer afterwards.
+async fn misbehave(lab: &Lab, request: ExecuteRequest) -> Misbehaved {
+    let limits = SandboxLimits { pids: PIDS, ..SandboxLimits::default() };
+    let identity = Identity { limits, ..Identity::default() };
+    let plan = lab.source.plan();
+    let (vm, neighbour) = tokio::join!(lab.clone_with(&plan, &identity), lab.clone());
+    let execution = vm.agent().execute(request).await.expect("started");
+    // In the middle of it, as far as that can be told from outside.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    answers(&neighbour).await;
+    let finished = execution.wait().await.expect("a typed end");
+    answers(&vm).await;
+    answers(&neighbour).await;
+    neighbour.stop().await;
+    Misbehaved { vm, finished }
+}
+
+/// Disk space below a directory.
+fn allocated(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).expect("readable").map(|entry| entry.expect("an entry"));
+    entries.map(|entry| entry.metadata().map_or(0, |facts| facts.blocks() * 512)).sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_eats_all_memory_is_told_so_and_takes_nothing_with_it() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let eat = python("hoard = []\nwhile True: hoard.append(bytearray(b'x') * (16 << 20))");
+    let Misbehaved { vm, finished } = misbehave(lab, eat).await;
+    assert_eq!(finished.outcome, Outcome::OutOfMemory, "{finished:?}");
+    let usage = vm.usage().await;
+    if let Some(peak) = usage.memory_peak_bytes {
+        let capabilities = lab.host.engine().capabilities();
+        let limit = u64::from(lab.source.recipe.memory_mib) + capabilities.memory_overhead_mib;
+        assert!(peak <= limit * 1024 * 1024, "{peak} bytes on the host");
+        assert!(peak > 256 * 1024 * 1024, "the guest's memory is counted: {peak}");
+        assert_eq!(usage.oom_kills.unwrap_or(0), 0, "the guest's kernel ended it, not the host's");
+    }
+    vm.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_with_a_limit_of_its_own_is_held_to_it() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let vm = lab.clone().await;
+    let eat = |mib: u32| python(&format!("x = bytearray(b'x') * ({mib} << 20); print(len(x) >> 20)"));
+    let limit = |request| ExecuteRequest { memory_bytes: 64 << 20, ..request };
+    assert_eq!(run(&vm, limit(eat(200))).await.outcome, Outcome::OutOfMemory);
+    assert_eq!(output(&vm, limit(eat(20))).await, "20");
+    assert_eq!(output(&vm, eat(200)).await, "200");
+    vm.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_forks_without_end_ends_with_its_time() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let fork = "import os\nwhile True:\n try: os.fork()\n except OSError: pass";
+    let Misbehaved { vm, finished } = misbehave(lab, limited(python(fork), Duration::from_secs(4))).await;
+    assert_eq!(finished.outcome, Outcome::TimedOut, "{finished:?}");
+    assert_eq!(
+        output(&vm, shell("ls /proc | grep -c '^[0-9]'")).await.parse::<u32>().map(|n| n < PIDS / 2),
+        Ok(true)
+    );
+    vm.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_fills_the_disk_meets_its_end_and_the_host_does_not() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let fill = "import os\nf = os.open('fill', os.O_CREAT | os.O_WRONLY)\npiece = os.urandom(1 << 20) * 4\n\
+        n = 0\n\
+        try:\n while True: n += os.write(f, piece)\n\
+        except OSError as error: print(error.errno, n >> 20)";
+    let Misbehaved { vm, finished } = misbehave(lab, python(fill)).await;
+    let words: Vec<u64> =
+        finished.stdout.text.split_ascii_whitespace().filter_map(|w| w.parse().ok()).collect();
+    assert_eq!((finished.outcome, words.first()), (Outcome::Exited(0), Some(&28)), "{finished:?}");
+    let disk_mib = lab.source.recipe.scratch_mib;
+    assert!((disk_mib / 2..=disk_mib).contains(&words[1]), "{} MiB were written", words[1]);
+    let taken = allocated(&lab.work_dir(&vm)) / (1024 * 1024);
+    assert!(taken <= disk_mib + 8, "{taken} MiB on the host");
+    // A full disk is no reason not to work, and is not full for ever.
+    assert_eq!(output(&vm, shell("rm fill; echo back > back; cat back")).await, "back");
+    vm.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_writes_without_end_ends_with_its_time_and_takes_no_more_disk_than_it_may() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let write = "import os\nf = os.open('same', os.O_CREAT | os.O_WRONLY)\npiece = os.urandom(1 << 20)\n\
+        while True: os.pwrite(f, piece * 4, 0); os.fsync(f)";
+    let Misbehaved { vm, finished } = misbehave(lab, limited(python(write), Duration::from_secs(4))).await;
+    assert_eq!(finished.outcome, Outcome::TimedOut, "{finished:?}");
+    let taken = allocated(&lab.work_dir(&vm)) / (1024 * 1024);
+    assert!(taken <= 128, "{taken} MiB on the host for a file of 4");
+    vm.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gibibyte_of_output_comes_back_as_four_thousand_characters_and_exact_totals() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    const TOTAL: u64 = 1 << 30;
+    let vm = lab.clone().await;
+    let finished = run(&vm, shell(&format!("yes | head -c {TOTAL}"))).await;
+    assert_eq!(finished.outcome, Outcome::Exited(0));
+    let stdout = &finished.stdout;
+    assert_eq!((stdout.total_bytes, stdout.total_chars, stdout.truncated), (TOTAL, TOTAL, true));
+    assert!(stdout.text.chars().count() <= SHOWN, "{}", stdout.text.chars().count());
+    assert!(stdout.text.starts_with("y\ny\n") && stdout.text.ends_with("y\ny\n"));
+    assert!(stdout.kept_bytes > 0 && stdout.kept_bytes <= TOTAL && stdout.kept_path.is_some());
+    answers(&vm).await;
+    vm.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_a_processor_makes_work_take_about_twice_as_long() {
+    let lab = lab!();
+    let _alone = lab.alone().await;
+    let plan = |millis| Plan { cpu: Some(CpuQuota { millis }), ..lab.source.plan() };
+    let (whole, half) = (
+        lab.clone_with(&plan(1000), &Identity::default()).await,
+        lab.clone_with(&plan(500), &Identity::default()).await,
+    );
+    if half.usage().await.cpu_usec.is_none() {
+        rekindle_test_support::skip!("processor time cannot be limited on this host");
+    }
+    // The same work in every round, on all processors the guest has; the best round is the least disturbed.
+    let spin = "import os\nchild = os.fork()\nn = 0\nfor i in range(500000): n += i\nif child: os.wait()";
+    let mut best = [f64::MAX; 2];
+    let mut share: [f64; 2] = [0.0; 2];
+    for round in 0..ROUNDS {
+        for (index, vm) in [&whole, &half].into_iter().enumerate() {
+            let (began, before) = (Instant::now(), vm.usage().await.cpu_usec.expect("counted"));
+            output(vm, python(spin)).await;
+            let took = began.elapsed().as_secs_f64();
+            let used = (vm.usage().await.cpu_usec.expect("counted") - before) as f64 / 1e6;
+            best[index] = best[index].min(took);
+            share[index] = share[index].max(used / took);
+        }
+        if round > 0 && share[0] > UNDISTURBED {
+            break;
+        }
+    }
+    let ratio = best[1] / best[0];
+    eprintln!("whole {:.2} s, half {:.2} s, ratio {ratio:.2}; shares {share:.2?}", best[0], best[1]);
+    // The host's own figures, which no other load can raise. A period may be paid for in advance.
+    assert!(share[1] <= 0.6, "half a processor is at most half of one: {share:?}");
+    assert!(share[0] <= 1.1, "a whole processor is at most one: {share:?}");
+    assert!(half.usage().await.throttled_usec.is_some_and(|micros| micros > 0));
+    whole.stop().await;
+    half.stop().await;
+    if share[0] <= UNDISTURBED {
+        rekindle_test_support::skip!("the host is too busy to give a whole processor: {share:.2?}");
+    }
+    assert!((1.5..=3.0).contains(&ratio), "ratio {ratio:.2}: {best:?}");
+}
