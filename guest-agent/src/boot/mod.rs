@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::config::Config;
+use crate::restore::interpreters;
 
 /// Until the restore gate gives the clone a name of its own.
 const HOSTNAME: &str = "rekindle";
@@ -35,7 +36,7 @@ pub fn late(config: &Config) -> io::Result<()> {
     // Executions that run out of memory must not take the agent along.
     fs::write("/proc/self/oom_score_adj", "-1000")?;
     fs::create_dir_all(&config.state)?;
-    for dir in ["/tmp", "/var/tmp", "/dev/shm"] {
+    for dir in ["/tmp", "/var/tmp", "/dev/shm", interpreters::ROOM] {
         fs::create_dir_all(dir)?;
         fs::set_permissions(dir, fs::Permissions::from_mode(0o1777))?;
     }

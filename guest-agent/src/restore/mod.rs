@@ -8,6 +8,7 @@
 mod clock;
 mod entropy;
 mod identity;
+pub mod interpreters;
 mod scratch;
 
 use std::io;
@@ -111,12 +112,13 @@ pub async fn quiesce(agent: &Arc<Agent>, request: &wire::QuiesceRequest) -> Resu
     *agent.gate.lock() = State::Closed;
     let drop_caches = request.drop_caches;
     let quiet = tokio::task::spawn_blocking(move || {
+        interpreters::forget_dead()?;
         nix::unistd::sync();
         if drop_caches { std::fs::write("/proc/sys/vm/drop_caches", "3") } else { Ok(()) }
     });
     match quiet.await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Failure::internal("drop caches", &error)),
+        Ok(Err(error)) => Err(Failure::internal("make the guest quiet", &error)),
         Err(error) => Err(Failure::new(ErrorCode::Internal, error.to_string())),
     }
 }
@@ -138,6 +140,8 @@ fn apply(agent: &Agent, request: wire::RestoreRequest) -> Result<Sandbox, Failur
     // Randomness first: nothing after it may draw from what all clones share.
     step("entropy", entropy::feed(&request.entropy))?;
     step("clock", clock::set(request.unix_nanos))?;
+    // After the clock: generators that reseed by time see that theirs has come.
+    step("interpreters", interpreters::reseed())?;
     step("hostname", identity::set_hostname(&request.hostname))?;
     step("machine-id", identity::set_machine_id(&request.machine_id))?;
     if let Some(disk) = &request.scratch {

@@ -26,7 +26,7 @@ pub fn mount(disk: &wire::Scratch, account: &Account, state: &Path) -> io::Resul
     mount_fs(Some(disk.device.as_str()), DISK, Some(disk.fstype.as_str()), flags, None::<&str>)
         .map_err(|error| io::Error::other(format!("mount {}: {error}", disk.device)))?;
     let owner = Some((account.uid, account.gid));
-    lay_over("home", &account.home, 0o755, owner)?;
+    lay_over("home", &account.home, 0o700, owner)?;
     lay_over("tmp", Path::new("/tmp"), 0o1777, None)?;
     lay_over("var-tmp", Path::new("/var/tmp"), 0o1777, None)?;
     lay_over("state", state, 0o755, None)

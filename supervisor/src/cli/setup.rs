@@ -80,7 +80,7 @@ impl Setup {
         let name = &source.recipe.name;
         let (store, template) = (self.store.clone(), name.clone());
         let progress = Progress::start(format!("template {name}"));
-        progress.step("waiting for another build");
+        progress.step("preparing");
         let _turn = tokio::task::spawn_blocking(move || store.lock_build(&template)).await??;
         if !force && let Ok(snapshot) = self.store.load(name, &source.inputs(&self.host)) {
             progress.clear();

@@ -13,7 +13,7 @@ use super::handle::Vm;
 use super::host::VmHost;
 use super::phases::{Plan, Reserved, ScratchPlan};
 use crate::agent::{
-    AgentError, Code, Command, ExecuteRequest, Finished, Language as WireLanguage, Outcome, Program,
+    AgentError, Code, Command, EnvVar, ExecuteRequest, Finished, Language as WireLanguage, Outcome, Program,
 };
 use crate::config::{Language, Recipe, Run, Step};
 use crate::engine::{EngineError, IoThrottle, Timings};
@@ -176,7 +176,12 @@ impl TemplateSource {
     ) -> Result<BuiltTemplate, BuildError> {
         let staging = store.stage(&self.recipe.name)?;
         progress(BuildStep::Boot);
-        let identity = Identity { clock_behind: CLOCK_BEHIND, mount_scratch: true, ..Identity::default() };
+        let identity = Identity {
+            clock_behind: CLOCK_BEHIND,
+            mount_scratch: true,
+            env: template_environment(),
+            ..Identity::default()
+        };
         let vm =
             self.cold_boot(host, self.plan(), &identity, Some(&staging)).await.map_err(BuildError::Start)?;
         let boot = vm.timings().clone();
@@ -219,6 +224,13 @@ impl TemplateSource {
         }
         Ok(())
     }
+}
+
+/// Makes interpreters that are started now, and are still there when the machine is frozen, register with the
+/// agent: it tells them to take fresh randomness in every clone.
+fn template_environment() -> Vec<EnvVar> {
+    let set = |name: &'static str, value: &'static str| EnvVar { name: name.into(), value: value.into() };
+    vec![set("REKINDLE_TEMPLATE", "1"), set("NODE_OPTIONS", "--require /usr/lib/rekindle/reseed.cjs")]
 }
 
 async fn run_step(vm: &Vm, step: &Step, name: String) -> Result<(), BuildError> {
