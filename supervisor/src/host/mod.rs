@@ -5,6 +5,7 @@
 
 pub mod cgroup;
 pub mod cpu;
+pub mod disk;
 pub mod kvm;
 pub mod open_guard;
 pub mod process;

@@ -15,6 +15,7 @@ use super::recovery::{self, Reclaimed};
 use super::workdir;
 use crate::engine::Engine;
 use crate::host::cgroup::CgroupManager;
+use crate::host::disk::whole_disk;
 use crate::host::process::RunAs;
 use crate::host::scratch::ScratchMaker;
 
@@ -71,6 +72,8 @@ pub struct HostError {
 pub struct VmHost {
     pub(super) config: VmHostConfig,
     pub(super) scratch: ScratchMaker,
+    /// The disk machines write to.
+    pub(super) disk: Option<(u32, u32)>,
     /// This supervisor's directory.
     instance: PathBuf,
     /// Held for life: who can take it knows that this supervisor is gone.
@@ -106,7 +109,8 @@ impl VmHost {
         let instance = run.join(name.to_string());
         fs::rename(&staged, &instance).map_err(failed(&instance))?;
         let scratch = ScratchMaker::new(&config.data_dir.join("blanks"));
-        Ok(Self { config, scratch, instance, _lock: lock, reclaimed })
+        let disk = whole_disk(&config.data_dir);
+        Ok(Self { config, scratch, disk, instance, _lock: lock, reclaimed })
     }
 
     /// The engine.

@@ -19,7 +19,7 @@ use crate::engine::{
     BootSpec, Hardware, IoThrottle, Machine, MachineHome, RestoreSpec, SnapshotFiles, Started, Stopwatch,
     Timings,
 };
-use crate::host::cgroup::{Cgroup, CpuQuota, Limits};
+use crate::host::cgroup::{Cgroup, CpuQuota, IoLimit, Limits};
 use crate::host::scratch;
 
 /// What a machine is made of and may use.
@@ -314,6 +314,10 @@ fn limits(host: &VmHost, plan: &Plan) -> Limits {
         cpu: Some(plan.cpu.unwrap_or(CpuQuota { millis: plan.vcpus * 1000 })),
         memory_bytes: Some(memory_mib * 1024 * 1024),
         pids: Some(u64::from(plan.vcpus) + capabilities.thread_overhead),
-        io: None,
+        io: host.disk.map(|device| IoLimit {
+            device,
+            bytes_per_second: plan.io.bytes_per_second,
+            operations_per_second: plan.io.operations_per_second,
+        }),
     }
 }

@@ -25,6 +25,9 @@ const CLOCK_BEHIND: Duration = Duration::from_secs(24 * 60 * 60);
 const BOOT_DEADLINE: Duration = Duration::from_secs(120);
 /// How long the guest may take to become quiet.
 const QUIET_DEADLINE: Duration = Duration::from_secs(60);
+/// What one machine may ask of the disk: enough for any build, too little to starve its neighbours.
+const IO_LIMIT: IoThrottle =
+    IoThrottle { bytes_per_second: Some(256 * 1024 * 1024), operations_per_second: Some(20_000) };
 /// Characters of a failed step's output that its error shows.
 const SHOWN: u32 = 2_000;
 
@@ -139,7 +142,7 @@ impl TemplateSource {
             image: self.image.path.clone(),
             scratch: ScratchPlan::Blank { mib: self.recipe.scratch_mib, at: None },
             cpu: None,
-            io: IoThrottle::default(),
+            io: IO_LIMIT,
             deadline: BOOT_DEADLINE,
         }
     }
