@@ -90,8 +90,14 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
             .context("the sandbox could not be restored")?
     };
     laps.take(vm.timings());
+    // A file that cannot be brought out must not cost the program's output.
+    let mut fetched = Ok(());
     let ended = tokio::select! {
-        ended = use_sandbox(&vm, &options, request, uploads, &mut laps) => ended,
+        ended = async {
+            let finished = use_sandbox(&vm, request, uploads, &mut laps).await?;
+            fetched = fetch_all(&vm, &options, &mut laps).await;
+            Ok(finished)
+        } => ended,
         code = interrupted() => {
             vm.stop().await;
             return Ok(code);
@@ -127,13 +133,12 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     } else {
         print(&options, &end, finished.as_ref())?;
     }
-    Ok(code)
+    fetched.map(|()| code)
 }
 
 /// Everything between restore and destroy.
 async fn use_sandbox(
     vm: &Vm,
-    options: &RunOptions,
     request: ExecuteRequest,
     uploads: Vec<(PathBuf, GuestPath, u32)>,
     laps: &mut Laps,
@@ -163,13 +168,19 @@ async fn use_sandbox(
         }
     };
     laps.lap("execute");
+    Ok(finished)
+}
+
+/// Copies out what was asked for, everything that can be even when something cannot.
+async fn fetch_all(vm: &Vm, options: &RunOptions, laps: &mut Laps) -> anyhow::Result<()> {
+    let mut outcome = Ok(());
     for (guest, local) in &options.get {
-        fetch(vm, guest, local).await?;
+        outcome = outcome.and(fetch(vm, guest, local).await);
     }
     if !options.get.is_empty() {
         laps.lap("get");
     }
-    Ok(finished)
+    outcome
 }
 
 /// Copies one file out: beside its place first, so that a failure leaves what was there.
