@@ -1,5 +1,6 @@
 //! Shows a failure to a person: what, why down the chain, and what to do about it.
 
+use std::io;
 use std::process::ExitCode;
 
 use super::OWN_FAILURE;
@@ -32,6 +33,13 @@ fn describe(error: &anyhow::Error) -> String {
         }
         last = text;
     }
+    let is_full = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
+    };
+    // Whichever file it was that did not fit.
+    if hints.is_empty() && error.chain().any(is_full) {
+        hints.push("hint: free some space, or set REKINDLE_DATA to a larger disk".into());
+    }
     hints.dedup();
     lines.append(&mut hints);
     lines.join("\n") + "\n"
@@ -41,7 +49,15 @@ fn describe(error: &anyhow::Error) -> String {
 mod tests {
     //! What a person reads.
 
-    use super::describe;
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_explained_wherever_it_was_met() {
+        let error = anyhow::Error::new(io::Error::from(io::ErrorKind::StorageFull)).context("cannot write");
+        assert!(
+            describe(&error).ends_with("\nhint: free some space, or set REKINDLE_DATA to a larger disk\n")
+        );
+    }
 
     #[test]
     fn the_chain_is_shown_once_and_hints_come_last() {

@@ -166,9 +166,11 @@ impl List {
         for fd in [fds.scratch, fds.scratch_look] {
             self.pair("-add-fd", format!("fd={fd},set=2,opaque=scratch"));
         }
-        // Nothing on a scratch disk outlives its machine, so flushing it would be wasted.
+        // Nothing on a scratch disk outlives its machine, so flushing it would be wasted. A host whose disk is
+        // full is the guest's error: by default the monitor would stop the guest and wait for a person.
         let mut scratch =
-            "id=scratch,if=none,format=raw,cache=unsafe,discard=unmap,file.locking=off".to_owned();
+            "id=scratch,if=none,format=raw,cache=unsafe,discard=unmap,werror=report,file.locking=off"
+                .to_owned();
         if let Some(bytes) = io.bytes_per_second {
             scratch += &format!(",throttling.bps-total={bytes}");
         }

@@ -1,9 +1,11 @@
 //! Boots a machine from kernel and image.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use nix::sys::statvfs::fstatvfs;
 use tokio::time::timeout;
 
 use super::args::{self, BootMemory, Mode};
@@ -60,6 +62,14 @@ fn create_memory(files: &SnapshotFiles, mib: u32) -> Result<OwnedFd, EngineError
         .mode(0o600)
         .open(&files.memory)
         .map_err(failed)?;
-    file.set_len(u64::from(mib) << 20).map_err(failed)?;
+    let size = u64::from(mib) << 20;
+    // A guest that writes to a page the disk has no room for does not get an error: its monitor dies.
+    let disk = fstatvfs(&file).map_err(|error| failed(error.into()))?;
+    let free = disk.blocks_available() * disk.fragment_size();
+    if free < size {
+        let words = format!("the memory needs {mib} MiB of disk, {} MiB are free", free >> 20);
+        return Err(failed(io::Error::new(io::ErrorKind::StorageFull, words)));
+    }
+    file.set_len(size).map_err(failed)?;
     Ok(file.into())
 }
