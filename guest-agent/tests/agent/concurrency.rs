@@ -5,7 +5,7 @@ use std::time::Duration;
 use rekindle::agent::{AgentError, Event, ExecuteRequest, Outcome, Refusal};
 
 use crate::agent;
-use crate::harness::{SOON, marker, shell};
+use crate::harness::{SOON, marker, shell, until};
 
 const MANY: usize = 200;
 
@@ -53,7 +53,8 @@ async fn cancelling_half_of_two_hundred_leaves_no_process_behind_and_the_others_
         assert!(matches!(ready, Some(Event::Output { .. })), "{ready:?}");
         running.push(execution);
     }
-    assert_eq!(agent.processes(&doomed).len(), MANY / 2 * 3, "a shell and two sleepers each");
+    // At least the sleepers; whether a shell waits for the last one is the shell's own business.
+    until("the doomed run", || agent.processes(&doomed).len() >= MANY).await;
     let (mut kept, mut cancelled) = (Vec::new(), Vec::new());
     for (i, execution) in running.into_iter().enumerate() {
         if i % 2 == 0 { cancelled.push(execution) } else { kept.push((i, execution)) }
@@ -94,7 +95,7 @@ async fn executions_come_and_go_in_great_numbers_without_a_trace() {
             task.await.expect("no panic");
         }
     }
-    crate::harness::until("every descriptor is given back", || descriptors() <= before + 2).await;
+    until("every descriptor is given back", || descriptors() <= before + 2).await;
     agent.answers().await;
 }
 
@@ -131,6 +132,5 @@ async fn too_many_executions_are_refused_as_busy_and_the_session_lives() {
     assert!(running.len() >= MANY);
     agent.client.ping(SOON).await.expect("a full house still answers");
     drop(running);
-    crate::harness::until("there is room again", || true).await;
     agent.answers().await;
 }
