@@ -130,8 +130,31 @@ async fn a_full_disk_is_a_clear_error_and_no_half_snapshot() {
         rekindle_test_support::skip!("a small disk cannot be mounted here");
     }
     assert_eq!((full.code, full.stdout.as_str()), (Some(125), ""), "{full:?}");
-    assert!(full.stderr.contains("hint: "), "{full:?}");
+    assert!(full.stderr.contains("hint: free some space"), "{full:?}");
     leftovers::find(data.path(), &BTreeSet::new(), &BTreeSet::new()).assert_none();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_runs_out_of_disk_gives_the_guest_an_error_and_does_not_stop_it() {
+    let lab = lab!();
+    if !nix::unistd::geteuid().is_root() {
+        rekindle_test_support::skip!("mounting a small disk needs root");
+    }
+    let _turn = lab.turn().await;
+    let (data, copy) = (lab.empty_data(), lab.copy());
+    // A file system of its own, large enough for the snapshot and too small for what the program writes.
+    let script = r#"truncate -s 256M "$1.img" && mkfs.ext4 -q -F "$1.img" && mount -o loop "$1.img" "$1" || exit 77
+        cp -a --sparse=always "$3/snapshots" "$1" || exit 78
+        "$2" run --template minimal --timeout 100 --sh \
+            'dd if=/dev/zero of=big bs=1M count=300 conv=fsync 2>/dev/null || echo refused; echo alive'
+        code=$?; rm -f "$1.img"; exit $code"#;
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(data.path()).arg(program()).arg(copy.path());
+    let full = ended(command.env("REKINDLE_DATA", data.path()).kill_on_drop(true)).await;
+    if full.code == Some(77) {
+        rekindle_test_support::skip!("a small disk cannot be mounted here");
+    }
+    assert_eq!((full.code, full.stdout.as_str()), (Some(0), "refused\nalive\n"), "{full:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,4 +20,3 @@ mod command_line;
 mod faults;
 mod killed;
 mod limits;
-mod prestarted;
