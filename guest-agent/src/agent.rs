@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 
 use crate::cgroup::Cgroups;
 use crate::config::Config;
@@ -35,8 +35,6 @@ pub struct Agent {
     pub file_slots: Arc<Semaphore>,
     /// Operations under way, the ones that only ask left out.
     busy: AtomicUsize,
-    /// Tells the session to end from this side: the guest is to be frozen and must not hold one.
-    pub hang_up: Notify,
     /// Counts sessions: the newest one wins.
     sessions: watch::Sender<u64>,
 }
@@ -57,7 +55,6 @@ impl Agent {
             kept: KeptOutputs::open(&config.state)?,
             file_slots: Arc::new(Semaphore::new(files::MAX_PARALLEL)),
             busy: AtomicUsize::new(0),
-            hang_up: Notify::new(),
             sessions: watch::Sender::new(0),
             config,
         })

@@ -19,6 +19,7 @@ use rekindle_protocol::wire::response::Reply;
 use rekindle_protocol::wire::{self, ErrorCode, KillScope};
 use rekindle_protocol::{VERSION, frame, preamble};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
 
 use crate::agent::Agent;
 use crate::failure::Failure;
@@ -43,20 +44,29 @@ pub async fn serve(agent: Arc<Agent>, stream: impl AsyncRead + AsyncWrite + Unpi
     }
 }
 
+/// What the operations of one session share.
+#[derive(Default)]
+struct State {
+    /// Hello has been exchanged.
+    greeted: AtomicBool,
+    /// Ends the session from this side: the guest is to be frozen and must not hold one.
+    hang_up: Notify,
+}
+
 async fn session(agent: &Arc<Agent>, stream: impl AsyncRead + AsyncWrite + Unpin) {
     let (keep, mut incoming, driver) = mux::session(stream, Side::Guest);
     let driver = driver.run();
     tokio::pin!(driver);
-    let greeted = Arc::new(AtomicBool::new(false));
+    let state = Arc::new(State::default());
     let accept = async {
         while let Some(stream) = incoming.next().await {
-            tokio::spawn(operation(agent.clone(), stream, greeted.clone()));
+            tokio::spawn(operation(agent.clone(), stream, state.clone()));
         }
     };
     tokio::select! {
         _ = &mut driver => {}
         () = accept => {}
-        () = agent.hang_up.notified() => {
+        () = state.hang_up.notified() => {
             // Nobody can open streams any more: the driver sends what waits, says goodbye and ends.
             drop(keep);
             let _ = tokio::time::timeout(GOODBYE_DEADLINE, driver).await;
@@ -65,7 +75,7 @@ async fn session(agent: &Arc<Agent>, stream: impl AsyncRead + AsyncWrite + Unpin
 }
 
 /// Reads the request of one stream and carries it out.
-async fn operation(agent: Arc<Agent>, mut stream: Stream, greeted: Arc<AtomicBool>) {
+async fn operation(agent: Arc<Agent>, mut stream: Stream, state: Arc<State>) {
     let request =
         match tokio::time::timeout(REQUEST_DEADLINE, frame::read::<wire::Request>(&mut stream)).await {
             Ok(Ok(Some(request))) => request,
@@ -81,22 +91,22 @@ async fn operation(agent: Arc<Agent>, mut stream: Stream, greeted: Arc<AtomicBoo
     };
     if let Op::Hello(hello) = op {
         let answer = answer_hello(&agent, &hello);
-        greeted.store(answer.is_ok(), Ordering::SeqCst);
+        state.greeted.store(answer.is_ok(), Ordering::SeqCst);
         return reply(
             stream,
             answer.map_or_else(Failure::into_response, |hello| response(Reply::Hello(hello))),
         )
         .await;
     }
-    if !greeted.load(Ordering::SeqCst) {
+    if !state.greeted.load(Ordering::SeqCst) {
         let rude = Failure::new(ErrorCode::VersionMismatch, "hello must come first on a connection");
         return reply(stream, rude.into_response()).await;
     }
-    dispatch(&agent, op, stream).await;
+    dispatch(&agent, op, stream, &state).await;
 }
 
 /// The table of operations. The ones that stream take the stream itself, the others answer once.
-async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream) {
+async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream, state: &State) {
     let answer = match op {
         Op::Execute(request) => return exec::execute(agent, request, stream).await,
         Op::Upload(request) => return files::upload(agent, request, stream).await,
@@ -108,7 +118,7 @@ async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream) {
         Op::Quiesce(request) => match restore::quiesce(agent, &request).await {
             Ok(()) => {
                 reply(stream, response(done())).await;
-                return agent.hang_up.notify_one();
+                return state.hang_up.notify_one();
             }
             Err(failure) => Err(failure),
         },

@@ -170,6 +170,23 @@ async fn quiescing_closes_the_gate_ends_the_session_and_is_refused_while_somethi
 }
 
 #[tokio::test]
+async fn a_host_that_leaves_before_a_quiesce_is_done_does_not_end_the_next_session() {
+    use rekindle_protocol::wire::{QuiesceRequest, Request, request::Op};
+
+    let mut agent = agent!(Setup { transport: Transport::Listen, ..Setup::default() });
+    for _ in 0..10 {
+        let opener = crate::bad_input::greeted(agent.dial().await).await;
+        let mut stream = opener.open().await.expect("a stream");
+        let request = Request { op: Some(Op::Quiesce(QuiesceRequest { drop_caches: false })) };
+        rekindle_protocol::frame::write(&mut stream, &request).await.expect("sent");
+        drop((stream, opener));
+        agent.client = AgentClient::connect(agent.dial().await, SOON).await.expect("a session");
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        agent.client.ping(SOON).await.expect("the session lives");
+    }
+}
+
+#[tokio::test]
 async fn a_gate_opens_only_once() {
     let agent = agent!();
     let error = agent.client.restore(restore_request(), SOON).await.expect_err("it is open");
