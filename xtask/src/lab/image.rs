@@ -132,11 +132,8 @@ fn bootstrap(work: &Path, debs: &Path, inputs: &Path, tar: &Path) -> std::proces
 
 /// Finds the compressed ELF file inside a kernel image and unpacks it.
 fn unpack_kernel(packed: &Path, target: &Path) -> Result<()> {
-    const FORMATS: [(&[u8], &str); 3] = [
-        (b"\xfd7zXZ\0", "xz"),
-        (b"\x28\xb5\x2f\xfd", "zstd"),
-        (b"\x1f\x8b\x08", "gzip"),
-    ];
+    const FORMATS: [(&[u8], &str); 3] =
+        [(b"\xfd7zXZ\0", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\x1f\x8b\x08", "gzip")];
     let bytes = fs::read(packed).context("the tree has no kernel")?;
     for (magic, tool) in FORMATS {
         for at in (0..bytes.len().saturating_sub(magic.len())).filter(|at| bytes[*at..].starts_with(magic)) {

@@ -22,7 +22,7 @@ use anyhow::{Result, bail};
 use crate::cache::Cache;
 use machine::{Lab, Life};
 
-pub use suite::{Outcome, run as test};
+pub use suite::{MODULE, Place, place, run as test};
 
 /// What to do with the lab.
 #[derive(clap::Subcommand)]
@@ -63,13 +63,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             println!("{}", if Lab::stop(&cache)? { "the lab is down" } else { "no lab was up" });
             Ok(ExitCode::SUCCESS)
         }
-        Args::Test { filter } => match suite::run(&cache, filter, &mut |line| println!("{line}"))? {
-            Outcome::Passed => Ok(ExitCode::SUCCESS),
-            Outcome::Failed => bail!("tests failed in the lab"),
-            Outcome::Skipped { reason } => {
+        Args::Test { filter } => {
+            if let Place::Nowhere { reason } = place(&cache) {
                 println!("skipped: {reason}");
-                Ok(ExitCode::SUCCESS)
+                return Ok(ExitCode::SUCCESS);
             }
-        },
+            let report = suite::run(&cache, filter, &mut |line| println!("{line}"))?;
+            for line in report.skips.lines() {
+                println!("skipped: {}", line.replace('\t', ": "));
+            }
+            if !report.passed {
+                bail!("tests failed");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }

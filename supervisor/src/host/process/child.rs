@@ -27,6 +27,9 @@ use crate::host::readable::watch_readable;
 /// How much of a child's own messages is kept.
 const OUTPUT_TAIL_BYTES: usize = 16 * 1024;
 
+/// How long the kernel may take to end the processes of a namespace on a busy host.
+const FAMILY_GRACE: Duration = Duration::from_secs(10);
+
 /// One rung of a stop: a signal and the time it gets to work.
 #[derive(Debug, Clone, Copy)]
 pub struct StopStep {
@@ -47,7 +50,9 @@ pub struct Process {
 
 impl Process {
     /// Starts watching a fresh child. On failure the child is killed and reaped.
-    pub(super) fn watch(pid: u32, pidfd: OwnedFd, output: OwnedFd) -> io::Result<Self> {
+    ///
+    /// The end of a `family` is reported when all of it has ended.
+    pub(super) fn watch(pid: u32, pidfd: OwnedFd, output: OwnedFd, family: bool) -> io::Result<Self> {
         let watched = pidfd.try_clone().and_then(watch_readable);
         let watched = match watched {
             Ok(watched) => watched,
@@ -65,8 +70,9 @@ impl Process {
         tokio::spawn(async move {
             let ended = unreaped.reap().await;
             // The last words of a dead child are in the pipe already; a grandchild that holds it
-            // open must not delay the report.
-            let _ = timeout(Duration::from_millis(50), draining).await;
+            // open must not delay the report, unless the kernel is about to end it.
+            let patience = if family { FAMILY_GRACE } else { Duration::from_millis(50) };
+            let _ = timeout(patience, draining).await;
             let _ = report.send(Some(ended));
         });
         Ok(Self { identity, pidfd: Arc::new(pidfd), exit, output: tail })
