@@ -21,6 +21,9 @@ pub const MODULE: &str = "firecracker_on_kvm::";
 /// Packages and the integration tests in them.
 const PROGRAMS: &[(&str, &str)] = &[("rekindle", "engine_contract")];
 
+/// How often the tests are tried in a lab that breaks.
+const ATTEMPTS: u32 = 2;
+
 /// Where the tests can run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Place {
@@ -68,24 +71,51 @@ pub fn run(cache: &Cache, filter: &[String], line: &mut dyn FnMut(&str)) -> Resu
     if place(cache) == Place::Here {
         return here(cache, &firecracker, &programs, filter, line);
     }
+    let script = script(&programs, filter);
+    for attempt in 1.. {
+        match in_lab(cache, &firecracker, &programs, &script, line) {
+            // An emulated processor now and then trips over code that the kernel patches while it runs.
+            Err(error) if attempt < ATTEMPTS => eprintln!("lab: it broke, trying again: {error:#}"),
+            result => return result,
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+fn in_lab(
+    cache: &Cache,
+    firecracker: &Path,
+    programs: &[PathBuf],
+    script: &str,
+    line: &mut dyn FnMut(&str),
+) -> Result<Report> {
     let lab = Lab::join(cache, Life::Bound)?;
-    stage(cache, &lab.share(), &firecracker, &programs)?;
-    let names: Vec<_> =
-        programs.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy()).collect();
-    let arguments: Vec<String> =
-        std::iter::once(MODULE.to_owned()).chain(filter.iter().cloned()).map(|word| quote(&word)).collect();
-    let script = format!(
-        "set -e; rm -rf /work/suite; cp -r /share/suite /work/suite; cd /work/suite; \
-         export REKINDLE_CACHE=/work/suite/cache REKINDLE_FIRECRACKER=/work/suite/bin/firecracker \
-         REKINDLE_SKIP_FILE=/share/skips REKINDLE_IN_LAB=1 TMPDIR=/work; code=0; \
-         for program in {}; do ./tests/$program --test-threads=1 {} || code=1; done; exit $code",
-        names.join(" "),
-        arguments.join(" ")
-    );
-    let mut out = Lines { pending: Vec::new(), line };
-    let code = lab.run(&script, &mut out, &mut std::io::stderr())?;
+    stage(cache, &lab.share(), firecracker, programs)?;
+    // Shown when it is complete: of a lab that breaks half-way nothing is to be counted.
+    let mut lines = Vec::new();
+    let mut keep = |text: &str| lines.push(text.to_owned());
+    let code =
+        lab.run(script, &mut Lines { pending: Vec::new(), line: &mut keep }, &mut std::io::stderr())?;
+    lines.iter().for_each(|text| line(text));
     let skips = fs::read_to_string(lab.share().join("skips")).unwrap_or_default();
     Ok(Report { passed: code == 0, skips })
+}
+
+/// What runs in the lab.
+fn script(programs: &[PathBuf], filter: &[String]) -> String {
+    let names =
+        programs.iter().filter_map(|path| path.file_name()).map(|name| quote(&name.to_string_lossy()));
+    let words = std::iter::once(MODULE).chain(filter.iter().map(String::as_str)).map(quote);
+    let faults = std::env::var("REKINDLE_FAULTS").map(|count| format!("REKINDLE_FAULTS={}", quote(&count)));
+    format!(
+        "set -e; rm -rf /work/suite; cp -r /share/suite /work/suite; cd /work/suite; \
+         export REKINDLE_CACHE=/work/suite/cache REKINDLE_FIRECRACKER=/work/suite/bin/firecracker \
+         REKINDLE_SKIP_FILE=/share/skips TMPDIR=/work {}; code=0; \
+         for program in {}; do ./tests/$program --test-threads=1 {} || code=1; done; exit $code",
+        faults.unwrap_or_default(),
+        names.collect::<Vec<_>>().join(" "),
+        words.collect::<Vec<_>>().join(" ")
+    )
 }
 
 fn here(

@@ -8,8 +8,9 @@ use crate::engine::{
 };
 use crate::host::cpu::CpuIdentity;
 
-/// Memory of the program itself and of the two small processes that tie it to the supervisor, in MiB.
-const PROGRAM_MIB: u64 = 32;
+/// Memory of the program, its copy in the jail, the two small processes before it, and the kernel on its
+/// behalf, in MiB.
+const PROGRAM_MIB: u64 = 64;
 
 /// Firecracker on this host.
 #[derive(Debug)]

@@ -27,7 +27,7 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid
 use tokio::sync::oneshot;
 
 use super::child::Process;
-use super::namespace;
+use super::namespace::{self, Leash};
 use super::spec::ProcessSpec;
 use crate::host::open_guard::{self, GuardError};
 
@@ -89,8 +89,8 @@ struct Started {
     pid: u32,
     handles: Option<(OwnedFd, OwnedFd)>,
     guard: Option<open_guard::PendingGuard>,
-    /// Whether it leads a namespace, which ends with it.
-    family: bool,
+    /// Held until the child leads its namespaces.
+    leash: Option<Leash>,
 }
 
 impl Drop for Started {
@@ -106,8 +106,15 @@ impl Started {
     async fn into_process(mut self, program: PathBuf) -> Result<Process, SpawnError> {
         let guard = self.guard.take();
         let (pidfd, output) = self.handles.take().expect("taken once, here");
-        let process = Process::watch(self.pid, pidfd, output, self.family)
+        let mut process = Process::watch(self.pid, pidfd, output)
             .map_err(|source| SpawnError::Start { program: program.clone(), source })?;
+        if let Some(leash) = self.leash.take()
+            && let Err(source) = leash.release(&mut process, self.pid).await
+        {
+            process.kill().await;
+            let source = io::Error::new(source.kind(), format!("{source}: {}", process.output().text()));
+            return Err(SpawnError::Start { program, source });
+        }
         if let Some(guard) = guard {
             // From here the child may wait for an answer whenever it opens a file.
             if let Err(source) = guard.serve() {
@@ -163,6 +170,7 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
     let mut command = Command::new(&shown);
     command.args(&args).env_clear().current_dir("/");
     command.stdin(Stdio::null()).stdout(output_child).stderr(also_stderr);
+    let leash = entry.is_some().then(|| Leash::attach(&mut command)).transpose().map_err(failed)?;
 
     let parent = nix::unistd::getpid();
     let keep: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
@@ -215,7 +223,7 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
             return Err(guarded(error));
         }
     };
-    Ok(Started { pid, handles: Some((pidfd, output)), guard, family: namespaces.is_some() })
+    Ok(Started { pid, handles: Some((pidfd, output)), guard, leash })
 }
 
 /// Takes the close-on-exec mark off a descriptor in the child, leaving its number as it is.
