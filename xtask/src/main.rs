@@ -16,6 +16,7 @@ mod hint;
 mod hygiene;
 mod job;
 mod kernel;
+mod lab;
 mod recipe;
 mod repo;
 mod rootfs;
@@ -51,6 +52,9 @@ enum Verb {
     Clean(clean::Args),
     /// Show what Rekindle does, from nothing to a table on the screen
     Demo,
+    /// The lab: a machine with working KVM, for the Firecracker tests
+    #[command(subcommand)]
+    Lab(lab::Args),
     /// Check the rules of the codebase that a machine can check
     Tidy,
     /// Run every check and test, and end with one line of counts
@@ -68,15 +72,18 @@ fn main() -> ExitCode {
         Verb::Build => build::run(),
         Verb::Clean(args) => clean::run(&args),
         Verb::Demo => demo::run(),
+        Verb::Lab(args) => return lab::run(&args).unwrap_or_else(|error| fail(&error)),
         Verb::Tidy => tidy::run(),
         Verb::Test(args) => test::run(&args),
         Verb::Ci => ci::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprint!("{}", hint::render(&error));
-            ExitCode::FAILURE
-        }
+        Err(error) => fail(&error),
     }
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprint!("{}", hint::render(error));
+    ExitCode::FAILURE
 }

@@ -91,7 +91,7 @@ fn kvm(facts: &HostFacts) -> Finding {
 
 fn firecracker(facts: &HostFacts) -> Finding {
     match &facts.firecracker {
-        Ok(()) => ok("firecracker", "found".into()),
+        Ok(found) => ok("firecracker", format!("{} at {}", found.version, found.path.display())),
         Err(lack) => split("firecracker", Verdict::Note, lack),
     }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::firecracker::{self, FirecrackerEngine, FoundFirecracker};
 use super::qemu::{self, FoundQemu, QemuEngine};
 use super::{Engine, EngineKind};
 use crate::host::kvm::KvmStatus;
@@ -40,8 +41,8 @@ impl FromStr for EngineChoice {
 pub struct HostFacts {
     /// Hardware virtualisation.
     pub kvm: KvmStatus,
-    /// The Firecracker engine; `Err` says what it lacks.
-    pub firecracker: Result<(), String>,
+    /// Firecracker and its jailer; `Err` says what is missing, with a hint.
+    pub firecracker: Result<FoundFirecracker, String>,
     /// QEMU; `Err` says why there is none, with a hint.
     pub qemu: Result<FoundQemu, String>,
 }
@@ -52,7 +53,7 @@ impl HostFacts {
     pub fn probe(qemu: Option<&Path>) -> Self {
         Self {
             kvm: KvmStatus::probe(),
-            firecracker: Err("this build has no firecracker engine".to_owned()),
+            firecracker: firecracker::find(None).map_err(|error| error.to_string()),
             qemu: qemu::find(qemu).map_err(|error| error.to_string()),
         }
     }
@@ -131,12 +132,14 @@ pub fn decide(choice: EngineChoice, facts: &HostFacts) -> Result<Decision, Detec
 pub fn detect(choice: EngineChoice, qemu: Option<&Path>) -> Result<(Arc<dyn Engine>, Decision), DetectError> {
     let facts = HostFacts::probe(qemu);
     let decision = decide(choice, &facts)?;
-    match (decision.engine, facts.qemu) {
-        (EngineKind::Qemu, Ok(found)) => Ok((Arc::new(QemuEngine::new(found, &facts.kvm)), decision)),
-        (engine, _) => {
-            Err(DetectError::Forced { engine, reason: "this build has no such engine".to_owned() })
+    let engine: Arc<dyn Engine> = match (decision.engine, facts.firecracker, facts.qemu) {
+        (EngineKind::Firecracker, Ok(found), _) => Arc::new(FirecrackerEngine::new(found)),
+        (EngineKind::Qemu, _, Ok(found)) => Arc::new(QemuEngine::new(found, &facts.kvm)),
+        (engine, ..) => {
+            return Err(DetectError::Forced { engine, reason: "it was not found".to_owned() });
         }
-    }
+    };
+    Ok((engine, decision))
 }
 
 fn firecracker(facts: &HostFacts) -> Result<String, String> {
@@ -144,7 +147,8 @@ fn firecracker(facts: &HostFacts) -> Result<String, String> {
         let hint = facts.kvm.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
         return Err(format!("{}{hint}", facts.kvm));
     }
-    facts.firecracker.clone().map(|()| "KVM is usable and firecracker is there".to_owned())
+    let found = facts.firecracker.as_ref().map_err(Clone::clone)?;
+    Ok(format!("KVM is usable and Firecracker {} is there", found.version))
 }
 
 fn qemu_reason(facts: &HostFacts) -> Result<String, String> {

@@ -8,12 +8,14 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`detect`] | which engine to use on this host, and why |
+//! | [`firecracker`] | the production engine: Firecracker under its jailer, on KVM |
 //! | [`qemu`] | the portable engine: QEMU's `microvm`, emulated or on KVM |
 //! | [`fake`] | an engine without virtual machines, for tests of the layers above |
 
 pub mod detect;
 mod error;
 pub mod fake;
+pub mod firecracker;
 mod identity;
 pub mod qemu;
 mod spec;

@@ -3,6 +3,8 @@
 //! A leaf layer, called by `engine`, `vm` and the command line. It knows Linux and nothing of
 //! sandboxes, snapshots or virtual machine monitors.
 
+pub mod advice;
+pub mod appear;
 pub mod cgroup;
 pub mod cpu;
 pub mod disk;

@@ -95,7 +95,7 @@ impl Bench {
         let files = started.machine.snapshot().await.expect("frozen");
         started.machine.kill().await;
         for file in [&files.memory, &files.state] {
-            fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o400))
+            fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o444))
                 .expect("read-only");
         }
         files

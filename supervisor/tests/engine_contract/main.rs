@@ -6,4 +6,6 @@
 mod bench;
 mod contract;
 mod fake;
+mod firecracker_on_kvm;
+mod guest;
 mod qemu;

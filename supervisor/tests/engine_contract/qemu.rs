@@ -1,42 +1,14 @@
 //! QEMU with the built kernel and the `minimal` image.
 
-use std::env;
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use rekindle::agent::AgentClient;
 use rekindle::engine::qemu::{QemuEngine, find};
-use rekindle::engine::{BoxFuture, ByteStream};
 use rekindle::host::kvm::KvmStatus;
 
 use super::bench::Bench;
 use super::contract;
-
-fn hello(stream: Box<dyn ByteStream>) -> BoxFuture<'static, Result<(), String>> {
-    Box::pin(async move {
-        let client = AgentClient::connect(stream, Duration::from_secs(90)).await;
-        client.map(|_| ()).map_err(|error| format!("{error:?}"))
-    })
-}
-
-/// Kernel and image as `cargo xtask` leaves them.
-fn artifacts() -> Result<(PathBuf, PathBuf), String> {
-    let cache = env::var_os("REKINDLE_CACHE")
-        .map(PathBuf::from)
-        .or_else(|| env::var_os("XDG_CACHE_HOME").map(|dir| PathBuf::from(dir).join("rekindle")))
-        .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/rekindle")))
-        .ok_or("no cache directory")?;
-    let kernel = cache.join("kernel/current/vmlinux");
-    let image = cache.join("images/minimal/current/image.erofs");
-    for path in [&kernel, &image] {
-        if !path.exists() {
-            return Err(format!("{} is not built", path.display()));
-        }
-    }
-    Ok((kernel, image))
-}
+use super::guest::{artifacts, hello};
 
 #[tokio::test]
 async fn qemu_keeps_the_contract() {

@@ -121,7 +121,7 @@ pub fn make(cache: &Cache, job: &mut Job, recipe: &Recipe, work: &Path) -> Resul
 
 /// mmdebstrap, in a mount namespace of its own where root runs it: whatever happens to it,
 /// no mount stays behind. For an ordinary user it makes its own namespaces.
-fn debootstrap() -> Command {
+pub fn debootstrap() -> Command {
     let can =
         || Command::new("unshare").args(["--mount", "true"]).output().is_ok_and(|out| out.status.success());
     if geteuid().is_root() && can() {
@@ -171,11 +171,12 @@ fn customize() -> std::path::PathBuf {
     repo::root().join("rootfs/customize.sh")
 }
 
-fn variable(name: &str, default: &str) -> String {
+/// A variable of the environment, or what stands for it.
+pub fn variable(name: &str, default: &str) -> String {
     std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned())
 }
 
 /// A path as one word of mmdebstrap's hooks, which are split like a shell would.
-fn quote(path: &Path) -> String {
+pub fn quote(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }

@@ -20,10 +20,11 @@ use crate::job::bound_command;
 use crate::recipe::{self, Recipe};
 use crate::{agent, repo, setup};
 
+pub use base::{debootstrap, quote, variable};
 pub use image::IMAGE;
 
 /// The one timestamp in every image: 2025-01-01. Real ones would change every build.
-const EPOCH: &str = "1735689600";
+pub const EPOCH: &str = "1735689600";
 
 /// Which images, and how.
 #[derive(clap::Args)]
@@ -83,7 +84,7 @@ fn agent_binary() -> Result<std::path::PathBuf> {
 /// One verb of `assemble.sh`, as root or under fakeroot.
 ///
 /// fakeroot reads the owners of files from `from` and leaves them in `to`.
-fn script(from: Option<&Path>, to: &Path, verb: &str) -> Command {
+pub fn script(from: Option<&Path>, to: &Path, verb: &str) -> Command {
     let mut command = if geteuid().is_root() {
         bound_command("sh")
     } else {

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::cache::Cache;
-use crate::{agent, hint, kernel, recipe, repo, rootfs, setup, tidy};
+use crate::{agent, hint, kernel, lab, recipe, repo, rootfs, setup, tidy};
 use tally::Tally;
 
 /// What to run.
@@ -39,10 +39,12 @@ pub fn run(args: &Args) -> Result<()> {
     let mut variables: Vec<(&str, OsString)> = Vec::new();
     tally.record("preparation", outcome(&prepare(args, &mut variables)));
 
+    let in_lab = wants_lab(args);
     let skips = tempfile::NamedTempFile::new().context("cannot create the skip file")?;
     variables.push(("REKINDLE_SKIP_FILE", skips.path().into()));
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast", "--"]);
-    command.args(&args.filter).envs(variables).stdout(Stdio::piped());
+    command.args(&args.filter).args(in_lab.then_some(["--skip", lab::MODULE]).into_iter().flatten());
+    command.envs(variables).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start cargo test")?;
     let output = child.stdout.take().context("cargo test has no output")?;
     for line in BufReader::new(output).lines() {
@@ -52,6 +54,11 @@ pub fn run(args: &Args) -> Result<()> {
     }
     tally.end(child.wait()?.success());
     tally.skip(&std::fs::read_to_string(skips.path())?);
+    if in_lab {
+        eprintln!("==> the Firecracker tests, in the lab");
+        let ran = outcome(&lab_tests(&args.filter, &mut tally));
+        tally.record("the lab", ran);
+    }
 
     print!("{}", tally.details());
     println!("{}", tally.line());
@@ -80,6 +87,23 @@ fn prepare(args: &Args, variables: &mut Vec<(&str, OsString)>) -> Result<()> {
     for name in recipe::names(&repo::root().join("rootfs"))? {
         rootfs::build(&cache, &name, &agent)?;
     }
+    Ok(())
+}
+
+/// Whether the Firecracker tests run in the lab: where they can run here, or nowhere, cargo's own run of
+/// them is all there is to do.
+fn wants_lab(args: &Args) -> bool {
+    let asked = args.filter.is_empty() || args.filter.iter().any(|word| lab::MODULE.contains(word.as_str()));
+    asked && !args.fast && Cache::open().is_ok_and(|cache| lab::place(&cache) == lab::Place::Lab)
+}
+
+fn lab_tests(filter: &[String], tally: &mut Tally) -> Result<()> {
+    let report = lab::test(&Cache::open()?, filter, &mut |line| {
+        println!("{line}");
+        tally.read(line);
+    })?;
+    tally.skip(&report.skips);
+    tally.end(report.passed);
     Ok(())
 }
 

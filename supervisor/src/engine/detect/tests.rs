@@ -2,6 +2,7 @@
 
 use super::{DetectError, EngineChoice, HostFacts, decide};
 use crate::engine::EngineKind;
+use crate::engine::firecracker::{FirecrackerVersion, FoundFirecracker};
 use crate::engine::qemu::{FoundQemu, QemuVersion};
 use crate::host::kvm::KvmStatus;
 
@@ -14,7 +15,12 @@ fn qemu() -> Result<FoundQemu, String> {
 }
 
 fn facts(kvm: KvmStatus, firecracker: bool, qemu: Result<FoundQemu, String>) -> HostFacts {
-    let firecracker = if firecracker { Ok(()) } else { Err("no binary\nhint: install it".to_owned()) };
+    let found = FoundFirecracker {
+        path: "/usr/local/bin/firecracker".into(),
+        jailer: "/usr/local/bin/jailer".into(),
+        version: FirecrackerVersion::MINIMUM,
+    };
+    let firecracker = if firecracker { Ok(found) } else { Err("no binary\nhint: install it".to_owned()) };
     HostFacts { kvm, firecracker, qemu }
 }
 

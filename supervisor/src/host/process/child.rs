@@ -10,9 +10,12 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -43,6 +46,10 @@ pub struct Process {
     pidfd: Arc<OwnedFd>,
     pub(super) exit: watch::Receiver<Option<ExitReport>>,
     output: Tail,
+    /// Whether it waits for the first process of its namespaces, whose end it then tells as its own.
+    leads: Arc<AtomicBool>,
+    /// Whether that one was killed from here.
+    killed: Arc<AtomicBool>,
 }
 
 impl Process {
@@ -62,14 +69,30 @@ impl Process {
         let reader = pipe::Receiver::from_owned_fd(output)?;
         let draining = tokio::spawn(tail.clone().drain(reader));
         let (report, exit) = watch::channel(None);
+        let (leads, killed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (leading, signalled) = (Arc::clone(&leads), Arc::clone(&killed));
         tokio::spawn(async move {
-            let ended = unreaped.reap().await;
+            let mut ended = unreaped.reap().await;
+            if leading.load(Ordering::Acquire) {
+                ended = as_told(ended, signalled.load(Ordering::Acquire));
+            }
             // The last words of a dead child are in the pipe already; a grandchild that holds it
             // open must not delay the report.
             let _ = timeout(Duration::from_millis(50), draining).await;
             let _ = report.send(Some(ended));
         });
-        Ok(Self { identity, pidfd: Arc::new(pidfd), exit, output: tail })
+        Ok(Self { identity, pidfd: Arc::new(pidfd), exit, output: tail, leads, killed })
+    }
+
+    /// Makes the first process of the namespaces it leads the one that is named and signalled. That one
+    /// ends after everything else in them, and the child right after it.
+    pub(super) fn lead(&mut self, first: u32) -> io::Result<()> {
+        let raw = i32::try_from(first).ok().and_then(Pid::from_raw);
+        let pidfd = pidfd_open(raw.ok_or(io::ErrorKind::InvalidData)?, PidfdFlags::empty())?;
+        self.identity = ProcessIdentity::of(first)?;
+        self.pidfd = Arc::new(pidfd);
+        self.leads.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Pid and start time, for the record that survives the supervisor.
@@ -104,6 +127,9 @@ impl Process {
     /// # Errors
     /// When the kernel refuses the signal.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        if signal == Signal::KILL {
+            self.killed.store(true, Ordering::Release);
+        }
         match pidfd_send_signal(&*self.pidfd, signal) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
             Err(error) => Err(error.into()),
@@ -134,6 +160,18 @@ impl Drop for Process {
             // The watching task, or the spawner thread in its place, reaps it.
             let _ = self.signal(Signal::KILL);
         }
+    }
+}
+
+/// The end of what ran in the namespaces, from how the one who waited for it ended.
+///
+/// A shell in between tells a signal as 128 and its number. Only for `SIGKILL` that is taken back: no
+/// program can exit like that by itself, and whoever looks for a lack of memory looks for it.
+fn as_told(ended: ExitReport, killed: bool) -> ExitReport {
+    const KILL: i32 = 9;
+    match ended {
+        ExitReport::Exited { code } if killed || code == 128 + KILL => ExitReport::Signaled { signal: KILL },
+        other => other,
     }
 }
 

@@ -8,6 +8,7 @@
 mod child;
 mod exit;
 mod identity;
+mod namespace;
 mod spawn;
 mod spec;
 mod tail;
@@ -20,5 +21,5 @@ pub use exit::ExitReport;
 pub use identity::ProcessIdentity;
 pub(crate) use identity::wait_exit;
 pub use spawn::{SpawnError, spawn};
-pub use spec::{ProcessSpec, RunAs};
+pub use spec::{Bind, Namespaces, ProcessSpec, RunAs};
 pub use tail::Tail;

@@ -27,6 +27,7 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid
 use tokio::sync::oneshot;
 
 use super::child::Process;
+use super::namespace::{self, Leash};
 use super::spec::ProcessSpec;
 use crate::host::open_guard::{self, GuardError};
 
@@ -88,6 +89,8 @@ struct Started {
     pid: u32,
     handles: Option<(OwnedFd, OwnedFd)>,
     guard: Option<open_guard::PendingGuard>,
+    /// Held until the child leads its namespaces.
+    leash: Option<Leash>,
 }
 
 impl Drop for Started {
@@ -103,8 +106,15 @@ impl Started {
     async fn into_process(mut self, program: PathBuf) -> Result<Process, SpawnError> {
         let guard = self.guard.take();
         let (pidfd, output) = self.handles.take().expect("taken once, here");
-        let process = Process::watch(self.pid, pidfd, output)
+        let mut process = Process::watch(self.pid, pidfd, output)
             .map_err(|source| SpawnError::Start { program: program.clone(), source })?;
+        if let Some(leash) = self.leash.take()
+            && let Err(source) = leash.release(&mut process, self.pid).await
+        {
+            process.kill().await;
+            let source = io::Error::new(source.kind(), format!("{source}: {}", process.output().text()));
+            return Err(SpawnError::Start { program, source });
+        }
         if let Some(guard) = guard {
             // From here the child may wait for an answer whenever it opens a file.
             if let Err(source) = guard.serve() {
@@ -144,7 +154,7 @@ fn kill_and_reap(pidfd: &OwnedFd) {
 }
 
 fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
-    let ProcessSpec { program, args, inherit, cgroup, run_as, open_guard } = spec;
+    let ProcessSpec { program, args, inherit, cgroup, run_as, open_guard, namespaces } = spec;
     let failed = |source: io::Error| SpawnError::Start { program: program.clone(), source };
     let guarded = |source: GuardError| SpawnError::Guard { program: program.clone(), source };
 
@@ -154,9 +164,13 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
     let guard = open_guard.map(open_guard::prepare).transpose().map_err(guarded)?;
     let installer = guard.as_ref().map(open_guard::PreparedGuard::installer);
 
-    let mut command = Command::new(&program);
+    let entry = namespaces.as_ref().map(namespace::Entry::prepare).transpose().map_err(failed)?;
+    let (shown, args) =
+        if entry.is_some() { namespace::wrap(&program, args) } else { (program.clone(), args) };
+    let mut command = Command::new(&shown);
     command.args(&args).env_clear().current_dir("/");
     command.stdin(Stdio::null()).stdout(output_child).stderr(also_stderr);
+    let leash = entry.is_some().then(|| Leash::attach(&mut command)).transpose().map_err(failed)?;
 
     let parent = nix::unistd::getpid();
     let keep: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
@@ -166,6 +180,9 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
         }
         setsid()?;
         setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+        if let Some(entry) = &entry {
+            entry.enter()?;
+        }
         if let Some(user) = run_as {
             let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
             setgroups(&[])?;
@@ -206,7 +223,7 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
             return Err(guarded(error));
         }
     };
-    Ok(Started { pid, handles: Some((pidfd, output)), guard })
+    Ok(Started { pid, handles: Some((pidfd, output)), guard, leash })
 }
 
 /// Takes the close-on-exec mark off a descriptor in the child, leaving its number as it is.

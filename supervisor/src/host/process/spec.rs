@@ -18,6 +18,25 @@ pub struct RunAs {
     pub gid: u32,
 }
 
+/// A file or directory that appears at another place, for the child alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bind {
+    /// What is there already.
+    pub source: PathBuf,
+    /// Where it appears: a file or directory that exists.
+    pub target: PathBuf,
+    /// Whether it can be written through the new place.
+    pub writable: bool,
+}
+
+/// Namespaces of the child's own: processes, mounts and network. Everything that starts in them ends
+/// with the child, and so do the binds; nothing is left to undo.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Namespaces {
+    /// What is made visible before the program starts, in this order.
+    pub binds: Vec<Bind>,
+}
+
 /// One program to start.
 ///
 /// The child gets an empty environment, `/` as its directory, its own session, no core dumps, no way
@@ -37,4 +56,8 @@ pub struct ProcessSpec {
     pub run_as: Option<RunAs>,
     /// When set, the child can open nothing for writing except through these grants.
     pub open_guard: Option<Vec<OpenGrant>>,
+    /// When set, the child is the first of its own namespaces. It stays outside of them itself and
+    /// waits for the program, so its end is reported as an exit code: 128 and the signal's number when
+    /// a signal ended the program.
+    pub namespaces: Option<Namespaces>,
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::{ExitReport, Process, ProcessIdentity, ProcessSpec, RunAs, SpawnError, StopStep, Tail, spawn};
+use super::{
+    Bind, ExitReport, Namespaces, Process, ProcessIdentity, ProcessSpec, RunAs, SpawnError, StopStep, Tail,
+    spawn,
+};
 
 async fn shell(script: &str) -> Process {
     spawn(ProcessSpec {
@@ -157,7 +160,16 @@ fn a_child_dies_when_its_supervisor_is_killed() {
             ..ProcessSpec::default()
         };
         let process = runtime.block_on(spawn(spec)).expect("started");
-        println!("\nchild {}", serde_json::to_string(process.identity()).expect("JSON"));
+        // One that changes its user by itself, in namespaces of its own.
+        let spec = ProcessSpec {
+            program: PathBuf::from("/usr/bin/setpriv"),
+            args: ["--reuid", "61234", "--clear-groups", "sleep", "1000"].map(Into::into).into(),
+            namespaces: Some(Namespaces::default()),
+            ..ProcessSpec::default()
+        };
+        let led = can_unshare().then(|| runtime.block_on(spawn(spec)).expect("started"));
+        let identities: Vec<_> = led.iter().chain([&process]).map(Process::identity).collect();
+        println!("\nchildren {}", serde_json::to_string(&identities).expect("JSON"));
         runtime.block_on(process.wait());
         return;
     }
@@ -168,16 +180,85 @@ fn a_child_dies_when_its_supervisor_is_killed() {
         .spawn()
         .expect("started");
     let lines = BufReader::new(supervisor.stdout.take().expect("piped")).lines();
-    let child = lines
+    let children = lines
         .map_while(Result::ok)
-        .find_map(|line| serde_json::from_str::<ProcessIdentity>(line.strip_prefix("child ")?).ok())
-        .expect("it names its child");
-    assert!(child.is_alive());
+        .find_map(|line| serde_json::from_str::<Vec<ProcessIdentity>>(line.strip_prefix("children ")?).ok())
+        .expect("it names its children");
+    assert!(children.iter().all(ProcessIdentity::is_alive));
     supervisor.kill().expect("killed");
     supervisor.wait().expect("reaped");
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
-    while child.is_alive() {
-        assert!(std::time::Instant::now() < deadline, "the child outlives its supervisor");
+    while children.iter().any(ProcessIdentity::is_alive) {
+        assert!(std::time::Instant::now() < deadline, "a child outlives its supervisor");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// What namespaces need.
+fn can_unshare() -> bool {
+    std::process::Command::new("unshare")
+        .args(["--mount", "--pid", "--net", "--fork", "true"])
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+#[tokio::test]
+async fn a_namespace_hides_the_host_shows_its_binds_and_reports_the_exit_code() {
+    if !can_unshare() {
+        rekindle_test_support::skip!("namespaces cannot be made here");
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let (source, target) = (dir.path().join("source"), dir.path().join("target"));
+    std::fs::write(&source, "bound").expect("written");
+    std::fs::write(&target, "").expect("written");
+    let script = format!(
+        "cat {0}; echo; echo x 2>/dev/null >{0} || echo read-only; ls /sys/class/net; echo $$; exit 7",
+        target.display()
+    );
+    let spec = ProcessSpec {
+        program: PathBuf::from("/bin/sh"),
+        args: vec!["-c".into(), script.into()],
+        namespaces: Some(Namespaces {
+            binds: vec![Bind { source, target: target.clone(), writable: false }],
+        }),
+        ..ProcessSpec::default()
+    };
+    let process = spawn(spec).await.expect("started");
+    assert_eq!(process.wait().await, ExitReport::Exited { code: 7 });
+    let text = process.output().text();
+    assert!(text.starts_with("bound\nread-only\n") && text.ends_with("\n2"), "{text}");
+    assert_eq!(std::fs::read_to_string(&target).expect("readable"), "", "the host does not see the bind");
+}
+
+#[tokio::test]
+async fn killing_the_leader_of_a_namespace_ends_all_of_it_before_the_end_is_reported() {
+    if !can_unshare() {
+        rekindle_test_support::skip!("namespaces cannot be made here");
+    }
+    let spec = ProcessSpec {
+        program: PathBuf::from("/bin/sh"),
+        // A user of its own takes the tie to the parent away, as a jailer does.
+        args: vec![
+            "-c".into(),
+            "setpriv --reuid 61234 --clear-groups sleep 4321 & echo started; wait".into(),
+        ],
+        namespaces: Some(Namespaces::default()),
+        ..ProcessSpec::default()
+    };
+    let process = spawn(spec).await.expect("started");
+    while process.output().text() != "started" {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let family = descendants(process.identity().pid);
+    assert!(family.len() >= 2, "{family:?}");
+    assert_eq!(process.kill().await, ExitReport::Signaled { signal: 9 });
+    let alive: Vec<_> = family.iter().filter(|member| member.is_alive()).collect();
+    assert!(alive.is_empty(), "{alive:?}");
+}
+
+/// Children of a process, and theirs.
+fn descendants(pid: u32) -> Vec<ProcessIdentity> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children = children.split_ascii_whitespace().filter_map(|child| child.parse().ok());
+    children.flat_map(|child: u32| ProcessIdentity::of(child).into_iter().chain(descendants(child))).collect()
 }

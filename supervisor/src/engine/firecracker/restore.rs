@@ -1,0 +1,109 @@
+//! Restores a snapshot: a jailed monitor that waits, then the load.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::api::ApiError;
+use super::api::models::{MemoryBackend, PartialDrive, RateLimiter, SnapshotLoadParams, Vm};
+use super::control::explain;
+use super::engine::FirecrackerEngine;
+use super::jail::{Entry, MEMORY, STATE};
+use super::launch::rate_limiter;
+use super::machine::FirecrackerMachine;
+use super::start::{Monitor, Start, start};
+use crate::engine::{BoxFuture, EngineError, Operation, Prepared, RestoreSpec, Started, Stopwatch};
+use crate::host::process::ProcessIdentity;
+
+pub(super) async fn prepare(
+    engine: &FirecrackerEngine,
+    spec: RestoreSpec,
+) -> Result<Box<dyn Prepared>, EngineError> {
+    let deadline = spec.home.deadline;
+    let prepared = timeout(deadline, wait_for_snapshot(engine, spec))
+        .await
+        .unwrap_or(Err(EngineError::Deadline { operation: Operation::Prepare, after: deadline }))?;
+    Ok(Box::new(prepared))
+}
+
+async fn wait_for_snapshot(
+    engine: &FirecrackerEngine,
+    spec: RestoreSpec,
+) -> Result<PreparedFirecracker, EngineError> {
+    const PREPARE: Operation = Operation::Prepare;
+    let mut watch = Stopwatch::start();
+    let RestoreSpec { hardware, home, snapshot } = spec;
+    let (deadline, limiter) = (home.deadline, rate_limiter(home.io));
+    // A shorter file would kill the monitor at the first page beyond its end.
+    let facts = std::fs::metadata(&snapshot.memory).map_err(EngineError::file(PREPARE, &snapshot.memory))?;
+    if facts.len() != u64::from(hardware.memory_mib) << 20 {
+        let reason =
+            format!("the memory file has {} bytes, the machine {} MiB", facts.len(), hardware.memory_mib);
+        return Err(EngineError::refused(PREPARE, reason));
+    }
+    let files = [
+        Entry { name: MEMORY, source: &snapshot.memory, writable: false },
+        Entry { name: STATE, source: &snapshot.state, writable: false },
+    ];
+    let plan =
+        Start { operation: PREPARE, hardware: &hardware, home, files: &files, writes: 0, boots: false };
+    let monitor = start(engine, plan, &mut watch).await?;
+    Ok(PreparedFirecracker { monitor, limiter, deadline, watch })
+}
+
+/// A jailed monitor waiting for its snapshot.
+#[derive(Debug)]
+struct PreparedFirecracker {
+    monitor: Monitor,
+    limiter: Option<RateLimiter>,
+    deadline: Duration,
+    watch: Stopwatch,
+}
+
+impl Prepared for PreparedFirecracker {
+    fn process(&self) -> Option<&ProcessIdentity> {
+        Some(self.monitor.process.identity())
+    }
+
+    fn load(self: Box<Self>) -> BoxFuture<'static, Result<Started, EngineError>> {
+        Box::pin(async move {
+            let deadline = self.deadline;
+            timeout(deadline, load(*self))
+                .await
+                .unwrap_or(Err(EngineError::Deadline { operation: Operation::Load, after: deadline }))
+        })
+    }
+}
+
+async fn load(prepared: PreparedFirecracker) -> Result<Started, EngineError> {
+    let PreparedFirecracker { monitor, limiter, mut watch, .. } = prepared;
+    watch.skip();
+    if let Err(error) = request(&monitor, limiter, &mut watch).await {
+        return Err(explain(&monitor.process, Operation::Load, error).await);
+    }
+    let machine = FirecrackerMachine::new(monitor, None);
+    Ok(Started { machine: Box::new(machine), timings: watch.finish() })
+}
+
+async fn request(
+    monitor: &Monitor,
+    limiter: Option<RateLimiter>,
+    watch: &mut Stopwatch,
+) -> Result<(), ApiError> {
+    let params = SnapshotLoadParams {
+        snapshot_path: STATE,
+        // Mapped privately by every clone: what none of them writes is in memory once.
+        mem_backend: MemoryBackend { backend_type: "File", backend_path: MEMORY },
+        resume_vm: limiter.is_none(),
+    };
+    monitor.api.put("/snapshot/load", &params).await?;
+    watch.lap("load");
+    if let Some(rate_limiter) = limiter {
+        // The snapshot brings its template's limits; this machine's are set before it runs.
+        let drive = PartialDrive { drive_id: "scratch", rate_limiter };
+        monitor.api.patch("/drives/scratch", &drive).await?;
+        monitor.api.patch("/vm", &Vm { state: "Resumed" }).await?;
+        watch.lap("resume");
+    }
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! Firecracker under its jailer. Where this machine's KVM is not usable, `cargo xtask lab test` runs
+//! these in the lab; it finds them by this module's name.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rekindle::engine::firecracker::{FirecrackerEngine, find};
+use rekindle::engine::{EngineError, Machine, Operation};
+use rekindle::host::cgroup::{CgroupManager, CpuQuota, Limits};
+use rekindle::host::kvm::KvmStatus;
+use rekindle::host::process::ProcessIdentity;
+use tokio::time::{sleep, timeout};
+
+use super::bench::Bench;
+use super::contract;
+use super::guest::{artifacts, hello};
+
+/// Memory of the machines under test, in MiB.
+const MEMORY_MIB: u32 = 128;
+/// How many starts are given up half-way; `REKINDLE_FAULTS` asks for more.
+const CANCELLED_STARTS: u32 = 16;
+
+/// A bench with Firecracker on it, or why there is none.
+fn bench() -> Result<Bench, String> {
+    let kvm = KvmStatus::probe();
+    if !kvm.is_usable() {
+        return Err(format!("{kvm}; `cargo xtask lab test` runs this test in the lab"));
+    }
+    let found = find(None).map_err(|error| error.to_string().replace('\n', "; "))?;
+    let (kernel, image) = artifacts()?;
+    Ok(Bench::new(Arc::new(FirecrackerEngine::new(found)), kernel, image, MEMORY_MIB, hello))
+}
+
+#[tokio::test]
+async fn firecracker_keeps_the_contract() {
+    let bench = match bench() {
+        Ok(bench) => bench,
+        Err(reason) => rekindle_test_support::skip!("{reason}"),
+    };
+    contract::holds(&bench).await;
+}
+
+#[tokio::test]
+async fn a_jailed_monitor_has_no_privileges_and_reaches_only_its_own_files() {
+    let bench = match bench() {
+        Ok(bench) => bench,
+        Err(reason) => rekindle_test_support::skip!("{reason}"),
+    };
+    let files = bench.snapshot("template").await;
+    let limits = Limits {
+        cpu: Some(CpuQuota { millis: 1500 }),
+        memory_bytes: Some(300 << 20),
+        pids: Some(40),
+        io: None,
+    };
+    let cgroup = CgroupManager::detect(None).create("jailed-monitor", &limits).expect("a group");
+    let mut spec = bench.restore_spec(&files);
+    spec.home.cgroup = Some(cgroup.join().expect("a ticket"));
+    let user = spec.home.run_as.expect("a user");
+    let machine = bench.engine.restore(spec).await.expect("restored").machine;
+    bench.answers(&*machine).await.expect("it answers");
+    let pid = monitor(&*machine);
+
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("readable");
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.split_ascii_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    for (name, id) in [("Uid:", user.uid), ("Gid:", user.gid)] {
+        assert!(field(name).split(' ').all(|word| word == id.to_string()), "{name} {}", field(name));
+    }
+    for capabilities in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
+        assert_eq!(field(capabilities), "0000000000000000", "{capabilities}");
+    }
+    assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1".into(), "2".into()));
+    assert_eq!(field("NSpid:").split(' ').count(), 2, "it is in a process namespace of its own");
+    for name in ["pid", "mnt", "net"] {
+        let of = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).expect("a namespace");
+        assert_ne!(of(&pid.to_string()), of("self"), "{name}");
+    }
+
+    // The whole of what it can name.
+    let root = format!("/proc/{pid}/root");
+    let names = ["dev", "firecracker", "firecracker.pid", "image", "memory", "run", "scratch", "state"];
+    assert_eq!(list(&root), names.map(str::to_owned).into());
+    assert_eq!(list(&format!("{root}/run")), ["agent.sock", "api.sock"].map(str::to_owned).into());
+    let devices = list(&format!("{root}/dev"));
+    let known = ["kvm", "net", "urandom", "userfaultfd"].map(str::to_owned);
+    assert!(devices.is_subset(&known.into()), "{devices:?}");
+    let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).expect("readable");
+    let mounts: Vec<(&str, &str)> = mounts
+        .lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            (words[4], words[5])
+        })
+        .collect();
+    assert_eq!(mounts.len(), 5, "its root and four files: {mounts:?}");
+    for name in ["/image", "/memory", "/state"] {
+        let options = mounts.iter().find(|(place, _)| *place == name).expect("bound").1;
+        assert!(options.starts_with("ro,"), "{name}: {options}");
+    }
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("readable");
+    let mut memory = maps.lines().filter(|line| line.ends_with("/memory")).peekable();
+    assert!(memory.peek().is_some(), "the memory file is mapped");
+    assert!(memory.all(|line| line.split(' ').nth(1).is_some_and(|mode| mode.ends_with('p'))));
+
+    // The limits hold it and the processes before it.
+    let open_files = fs::read_to_string(format!("/proc/{pid}/limits")).expect("readable");
+    assert!(open_files.lines().any(|line| line.starts_with("Max open files") && line.contains(" 256 ")));
+    assert_eq!(cgroup.limits().expect("read back"), limits);
+    assert!(cgroup.processes().expect("listed").contains(&pid));
+    machine.kill().await;
+    assert_eq!(cgroup.processes().expect("listed"), Vec::<u32>::new());
+    cgroup.close().await.expect("the group can be removed");
+}
+
+#[tokio::test]
+async fn a_monitor_that_dies_at_any_stage_is_a_typed_error_and_leaves_nothing() {
+    let bench = match bench() {
+        Ok(bench) => bench,
+        Err(reason) => rekindle_test_support::skip!("{reason}"),
+    };
+    let before = leftovers();
+    let files = bench.snapshot("template").await;
+
+    // Waiting for its snapshot.
+    let prepared = bench.engine.prepare(bench.restore_spec(&files)).await.expect("prepared");
+    end(monitor_of(prepared.process().expect("a process")));
+    let error = prepared.load().await.map(|_| ()).expect_err("it is gone");
+    assert!(matches!(error, EngineError::Exited { operation: Operation::Load, .. }), "{error:?}");
+
+    // While it loads.
+    let prepared = bench.engine.prepare(bench.restore_spec(&files)).await.expect("prepared");
+    let pid = monitor_of(prepared.process().expect("a process"));
+    let (loaded, ()) = tokio::join!(prepared.load(), async {
+        sleep(Duration::from_millis(30)).await;
+        end(pid);
+    });
+    match loaded {
+        Err(EngineError::Exited { operation: Operation::Load, .. }) => {}
+        // It was faster; then it ends right after.
+        Ok(started) => assert!(!started.machine.wait().await.is_success()),
+        Err(error) => panic!("{error:?}"),
+    }
+
+    // Running, and paused.
+    for pause in [false, true] {
+        let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;
+        if pause {
+            machine.pause().await.expect("paused");
+        }
+        end(monitor(&*machine));
+        let error = machine.resume().await.expect_err("it is gone");
+        assert!(matches!(error, EngineError::Exited { operation: Operation::Resume, .. }), "{error:?}");
+        assert_eq!(machine.wait().await.to_string(), "killed by SIGKILL");
+    }
+
+    // While it writes its snapshot.
+    let dir = bench.dir.path().join("cut");
+    fs::create_dir(&dir).expect("made");
+    let machine = bench.engine.launch(bench.boot_spec(Some(&dir))).await.expect("launched").machine;
+    bench.answers(&*machine).await.expect("it answers");
+    let pid = monitor(&*machine);
+    let (frozen, ()) = tokio::join!(machine.snapshot(), async {
+        sleep(Duration::from_millis(20)).await;
+        end(pid);
+    });
+    match frozen {
+        Err(EngineError::Exited { operation: Operation::Snapshot, .. }) => {}
+        Ok(_) => assert!(!machine.wait().await.is_success()),
+        Err(error) => panic!("{error:?}"),
+    }
+    drop(machine);
+
+    // Starts given up at every moment of theirs.
+    let began = Instant::now();
+    let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;
+    let whole = began.elapsed();
+    machine.kill().await;
+    let count = env::var("REKINDLE_FAULTS").ok().and_then(|text| text.parse().ok());
+    let count = count.unwrap_or(CANCELLED_STARTS);
+    let mut given_up = 0;
+    for step in 0..count {
+        let restoring = bench.engine.restore(bench.restore_spec(&files));
+        given_up += u32::from(timeout(whole * step / count, restoring).await.is_err());
+    }
+    eprintln!("{given_up} of {count} starts were given up half-way, a whole one takes {whole:?}");
+    assert!(given_up > count / 4, "{given_up} of {count}");
+
+    let gone = async {
+        while leftovers() != before {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), gone).await.unwrap_or_else(|_| panic!("left behind: {:?}", leftovers()));
+}
+
+/// Processes of monitors and mounts of this machine, by name.
+fn leftovers() -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for entry in fs::read_dir("/proc").expect("readable").flatten() {
+        let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        if ["firecracker", "jailer"].contains(&comm.trim()) || line.contains("--kill-child") {
+            found.push(comm.trim().to_owned());
+        }
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("readable");
+    found.extend(mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(str::to_owned));
+    found.sort();
+    found
+}
+
+/// The pid of the monitor itself.
+fn monitor(machine: &dyn Machine) -> u32 {
+    monitor_of(machine.process().expect("a process"))
+}
+
+/// The child of the process that leads its namespace.
+fn monitor_of(first: &ProcessIdentity) -> u32 {
+    let pid = first.pid;
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("readable");
+    let child = children.trim().parse().expect("one child");
+    let comm = fs::read_to_string(format!("/proc/{child}/comm")).expect("readable");
+    assert_eq!(comm.trim(), "firecracker");
+    child
+}
+
+fn end(pid: u32) {
+    kill(Pid::from_raw(i32::try_from(pid).expect("a pid")), Signal::SIGKILL).expect("killed");
+}
+
+fn list(path: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(Path::new(path)).expect("readable");
+    entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}

@@ -1,0 +1,169 @@
+//! The lab as a running machine: booted under QEMU, found again by its sockets, stopped.
+//!
+//! ```text
+//! down ──join──▶ up ──run──▶ up ──stop, or the end of a bound owner──▶ down
+//! ```
+//!
+//! `<cache>/lab-run/` holds its sockets, its console and the directory shared with it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::channel;
+use super::image::{self, INITRD, KERNEL, ROOT};
+use crate::cache::Cache;
+use crate::hint::Hint;
+use crate::job::bound_command;
+
+const PROGRAM: &str = "qemu-system-x86_64";
+const MEMORY_MIB: u32 = 4096;
+/// How long an emulated machine may take to boot on a busy host.
+const BOOT_DEADLINE: Duration = Duration::from_secs(180);
+
+/// How long a lab that has to be booted lives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// Until `lab down`.
+    UntilStopped,
+    /// As long as this process.
+    Bound,
+}
+
+/// A lab that answers.
+pub struct Lab {
+    dir: PathBuf,
+    /// The emulator, when it lives only as long as this.
+    bound: Option<Child>,
+}
+
+impl Lab {
+    /// The running lab, or a new one.
+    pub fn join(cache: &Cache, life: Life) -> Result<Self> {
+        let dir = cache.root().join("lab-run");
+        if UnixStream::connect(dir.join("control")).is_ok() {
+            return Ok(Self { dir, bound: None });
+        }
+        let image = image::build(cache)?;
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(dir.join("share"))?;
+        // Whoever reaches the sockets is root in the lab.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
+        let started = Instant::now();
+        let mut command = if life == Life::Bound { bound_command(PROGRAM) } else { Command::new(PROGRAM) };
+        arguments(&mut command, &image.dir, &dir);
+        let bound = match life {
+            Life::Bound => Some(command.stdin(Stdio::null()).spawn().context("cannot start QEMU")?),
+            Life::UntilStopped => {
+                let status = command.arg("-daemonize").status().context("cannot start QEMU")?;
+                if !status.success() {
+                    bail!("QEMU does not start the lab");
+                }
+                None
+            }
+        };
+        let mut lab = Self { dir, bound };
+        lab.wait_for_socket(started)?;
+        lab.run("true", &mut std::io::sink(), &mut std::io::sink()).context("the lab did not come up")?;
+        eprintln!("lab: up after {:.1} s", started.elapsed().as_secs_f64());
+        Ok(lab)
+    }
+
+    /// The directory that is `/share` in the lab.
+    pub fn share(&self) -> PathBuf {
+        self.dir.join("share")
+    }
+
+    /// Runs a command in the lab and returns its exit code.
+    pub fn run(&self, command: &str, out: &mut dyn Write, err: &mut dyn Write) -> Result<i32> {
+        channel::run(&self.dir.join("channel"), command, BOOT_DEADLINE, out, err)
+            .hint(format!("the lab's console is in {}", self.dir.join("console").display()))
+    }
+
+    /// Stops the lab, if one is up.
+    pub fn stop(cache: &Cache) -> Result<bool> {
+        let dir = cache.root().join("lab-run");
+        let stopped = quit(&dir.join("control"));
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+        }
+        Ok(stopped)
+    }
+
+    /// The emulator makes its sockets before it starts the machine.
+    fn wait_for_socket(&mut self, started: Instant) -> Result<()> {
+        while UnixStream::connect(self.dir.join("control")).is_err() {
+            if let Some(child) = &mut self.bound
+                && let Some(status) = child.try_wait()?
+            {
+                bail!("QEMU does not start the lab: {status}");
+            }
+            if started.elapsed() > BOOT_DEADLINE {
+                bail!("QEMU made no sockets in {}", self.dir.display());
+            }
+            sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.bound {
+            quit(&self.dir.join("control"));
+            let _ = child.kill();
+            let _ = child.wait();
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+/// Asks the emulator to end and waits until it has; whether there was one.
+fn quit(control: &Path) -> bool {
+    let Ok(mut monitor) = UnixStream::connect(control) else { return false };
+    let _ = monitor.write_all(b"quit\n");
+    let _ = monitor.set_read_timeout(Some(Duration::from_secs(30)));
+    let _ = monitor.read_to_end(&mut Vec::new());
+    true
+}
+
+fn arguments(command: &mut Command, image: &Path, dir: &Path) {
+    let socket = |name: &str| format!("{},server=on,wait=off", escape(&dir.join(name)));
+    command
+        .args(["-accel", "tcg,thread=multi,tb-size=512", "-M", "q35", "-cpu", "max,+svm,-la57"])
+        .args(["-smp", "2", "-m", &MEMORY_MIB.to_string()])
+        .args(["-display", "none", "-vga", "none", "-no-reboot", "-nodefaults", "-no-user-config"])
+        .arg("-serial")
+        .arg(format!("file:{}", dir.join("console").display()))
+        .arg("-kernel")
+        .arg(image.join(KERNEL))
+        .arg("-initrd")
+        .arg(image.join(INITRD))
+        .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable random.trust_cpu=on"])
+        .arg("-drive")
+        .arg(format!("if=none,id=root,format=raw,readonly=on,file={}", escape(&image.join(ROOT))))
+        .args(["-device", "virtio-blk-pci,drive=root,romfile="])
+        .args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=channel,name=lab"])
+        .arg("-chardev")
+        .arg(format!("socket,id=channel,path={}", socket("channel")))
+        .args(["-chardev"])
+        .arg(format!("socket,id=control,path={}", socket("control")))
+        .args(["-mon", "chardev=control,mode=readline"])
+        .arg("-virtfs")
+        .arg(format!(
+            "local,path={},mount_tag=share,security_model=none,multidevs=remap",
+            escape(&dir.join("share"))
+        ));
+}
+
+/// A path inside one of QEMU's comma-separated options.
+fn escape(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}

@@ -1,0 +1,220 @@
+//! The Firecracker tests, where they can run: on this machine's KVM, else in the lab.
+//!
+//! In the lab everything is copied off the shared directory first: reading it is slow there.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use nix::unistd::geteuid;
+
+use super::machine::{Lab, Life};
+use crate::cache::Cache;
+use crate::hint::Hint;
+use crate::{repo, setup};
+
+/// The tests are in a module of this name, in the programs below.
+pub const MODULE: &str = "firecracker_on_kvm::";
+/// Packages and the integration tests in them.
+const PROGRAMS: &[(&str, &str)] = &[("rekindle", "engine_contract")];
+
+/// How often the tests are tried in a lab that breaks.
+const ATTEMPTS: u32 = 2;
+
+/// Where the tests can run.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On this machine.
+    Here,
+    /// In the lab.
+    Lab,
+    /// Nowhere.
+    Nowhere {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How they went.
+pub struct Report {
+    /// Whether every program ended well.
+    pub passed: bool,
+    /// What the tests wrote to the skip file.
+    pub skips: String,
+}
+
+/// Looks where the tests can run.
+pub fn place(cache: &Cache) -> Place {
+    let nowhere = |reason: &str| Place::Nowhere { reason: reason.to_owned() };
+    let Some(firecracker) = setup::find_firecracker(cache) else {
+        return nowhere("there is no Firecracker binary; `cargo xtask setup` downloads one");
+    };
+    if !firecracker.with_file_name("jailer").is_file() {
+        return nowhere("there is no jailer beside the Firecracker binary");
+    }
+    if std::env::consts::ARCH != "x86_64" {
+        return nowhere("the lab emulates x86-64 only");
+    }
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let extended = cpu.split_ascii_whitespace().any(|word| word == "svm" || word == "vmx");
+    let device = fs::File::options().read(true).write(true).open("/dev/kvm").is_ok();
+    if extended && device && geteuid().is_root() { Place::Here } else { Place::Lab }
+}
+
+/// Builds the tests and runs them; `line` gets every line they print.
+pub fn run(cache: &Cache, filter: &[String], line: &mut dyn FnMut(&str)) -> Result<Report> {
+    let firecracker = setup::find_firecracker(cache).context("there is no Firecracker binary")?;
+    let programs = PROGRAMS.iter().map(|(package, test)| build(package, test)).collect::<Result<Vec<_>>>()?;
+    if place(cache) == Place::Here {
+        return here(cache, &firecracker, &programs, filter, line);
+    }
+    let script = script(&programs, filter);
+    for attempt in 1.. {
+        match in_lab(cache, &firecracker, &programs, &script, line) {
+            // An emulated processor now and then trips over code that the kernel patches while it runs.
+            Err(error) if attempt < ATTEMPTS => eprintln!("lab: it broke, trying again: {error:#}"),
+            result => return result,
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+fn in_lab(
+    cache: &Cache,
+    firecracker: &Path,
+    programs: &[PathBuf],
+    script: &str,
+    line: &mut dyn FnMut(&str),
+) -> Result<Report> {
+    let lab = Lab::join(cache, Life::Bound)?;
+    stage(cache, &lab.share(), firecracker, programs)?;
+    // Shown when it is complete: of a lab that breaks half-way nothing is to be counted.
+    let mut lines = Vec::new();
+    let mut keep = |text: &str| lines.push(text.to_owned());
+    let code =
+        lab.run(script, &mut Lines { pending: Vec::new(), line: &mut keep }, &mut std::io::stderr())?;
+    lines.iter().for_each(|text| line(text));
+    let skips = fs::read_to_string(lab.share().join("skips")).unwrap_or_default();
+    Ok(Report { passed: code == 0, skips })
+}
+
+/// What runs in the lab.
+fn script(programs: &[PathBuf], filter: &[String]) -> String {
+    let names =
+        programs.iter().filter_map(|path| path.file_name()).map(|name| quote(&name.to_string_lossy()));
+    let words = std::iter::once(MODULE).chain(filter.iter().map(String::as_str)).map(quote);
+    let faults = std::env::var("REKINDLE_FAULTS").map(|count| format!("REKINDLE_FAULTS={}", quote(&count)));
+    format!(
+        "set -e; rm -rf /work/suite; cp -r /share/suite /work/suite; cd /work/suite; \
+         export REKINDLE_CACHE=/work/suite/cache REKINDLE_FIRECRACKER=/work/suite/bin/firecracker \
+         REKINDLE_SKIP_FILE=/share/skips TMPDIR=/work {}; code=0; \
+         for program in {}; do ./tests/$program --test-threads=1 {} || code=1; done; exit $code",
+        faults.unwrap_or_default(),
+        names.collect::<Vec<_>>().join(" "),
+        words.collect::<Vec<_>>().join(" ")
+    )
+}
+
+fn here(
+    cache: &Cache,
+    firecracker: &Path,
+    programs: &[PathBuf],
+    filter: &[String],
+    line: &mut dyn FnMut(&str),
+) -> Result<Report> {
+    let skips = tempfile::NamedTempFile::new().context("cannot create the skip file")?;
+    let mut passed = true;
+    for program in programs {
+        let mut child = Command::new(program)
+            .args(["--test-threads=1", MODULE])
+            .args(filter)
+            .env("REKINDLE_CACHE", cache.root())
+            .env("REKINDLE_FIRECRACKER", firecracker)
+            .env("REKINDLE_SKIP_FILE", skips.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let output = child.stdout.take().context("the test has no output")?;
+        for text in BufReader::new(output).lines() {
+            line(&text?);
+        }
+        passed &= child.wait()?.success();
+    }
+    Ok(Report { passed, skips: fs::read_to_string(skips.path())? })
+}
+
+/// Puts everything the tests need into the shared directory.
+fn stage(cache: &Cache, share: &Path, firecracker: &Path, programs: &[PathBuf]) -> Result<()> {
+    let suite = share.join("suite");
+    let _ = fs::remove_dir_all(&suite);
+    let _ = fs::remove_file(share.join("skips"));
+    let put = |source: &Path, target: PathBuf| -> Result<()> {
+        if let Some(dir) = target.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        fs::copy(source, &target)
+            .with_context(|| format!("cannot copy {}", source.display()))
+            .hint("run `cargo xtask build`")?;
+        Ok(())
+    };
+    put(firecracker, suite.join("bin/firecracker"))?;
+    put(&firecracker.with_file_name("jailer"), suite.join("bin/jailer"))?;
+    for file in ["kernel/current/vmlinux", "images/minimal/current/image.erofs"] {
+        put(&cache.root().join(file), suite.join("cache").join(file))?;
+    }
+    for program in programs {
+        put(program, suite.join("tests").join(program.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
+/// The program of one integration test, up to date.
+fn build(package: &str, test: &str) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let output = Command::new(cargo)
+        .current_dir(repo::root())
+        .args(["test", "--no-run", "--message-format=json", "--package", package, "--test", test])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    (|| {
+        ensure!(output.status.success(), "the test {test} does not build");
+        Ok(())
+    })()
+    .hint("cargo's messages above say why")?;
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == test)
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .with_context(|| format!("cargo names no program for the test {test}"))
+}
+
+fn quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Cuts output into lines.
+struct Lines<'a> {
+    pending: Vec<u8>,
+    line: &'a mut dyn FnMut(&str),
+}
+
+impl Write for Lines<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        while let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
+            let rest = self.pending.split_off(end + 1);
+            let text = std::mem::replace(&mut self.pending, rest);
+            (self.line)(String::from_utf8_lossy(&text).trim_end());
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
