@@ -2,6 +2,7 @@
 
 use rekindle::config::Dirs;
 use rekindle::engine::detect::{self, EngineChoice, HostFacts};
+use rekindle::host::advice;
 use rekindle::host::cgroup::CgroupManager;
 use rekindle::store::{Artifacts, Store};
 use serde::Serialize;
@@ -42,6 +43,13 @@ pub fn doctor(options: &DoctorOptions) -> anyhow::Result<u8> {
     });
     findings.push(cgroups());
     findings.extend(artifacts()?);
+    // What a production host should look like; nothing of it keeps a sandbox from running.
+    findings.extend(advice::advise().into_iter().map(|advice| Finding {
+        what: advice.topic,
+        verdict: if advice.is_fine() { Verdict::Ok } else { Verdict::Note },
+        hint: advice.hint.map(str::to_owned),
+        found: advice.found,
+    }));
     let runnable = !findings.iter().any(|finding| finding.verdict == Verdict::Missing);
     if options.json {
         let report = serde_json::json!({ "can_run": runnable, "findings": findings });
