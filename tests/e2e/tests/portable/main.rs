@@ -20,3 +20,4 @@ mod command_line;
 mod faults;
 mod killed;
 mod limits;
+mod prestarted;

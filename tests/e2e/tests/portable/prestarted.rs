@@ -17,19 +17,19 @@ scratch_mib = 64
 [[warmup]]
 shell = """
 cat > ~/draw.py <<'END'
-import random, socket, uuid
+import random, socket, tempfile, uuid
 try:
     import numpy
     draw = lambda: numpy.random.random()
 except ImportError:
     draw = random.random
-random.random(), draw(), uuid.uuid4()
+random.random(), draw(), uuid.uuid4(), tempfile.mktemp()
 door = socket.socket(socket.AF_UNIX)
 door.bind('/home/user/python.sock')
 door.listen()
 while True:
     caller, _ = door.accept()
-    caller.sendall(f'{random.random()} {draw()} {uuid.uuid4()}'.encode())
+    caller.sendall(f'{random.random()} {draw()} {uuid.uuid4()} {tempfile.mktemp()}'.encode())
     caller.close()
 END
 cat > ~/draw.js <<'END'
@@ -62,10 +62,11 @@ except ImportError:
     print(random.random())
 ";
 
-const DRAWN: [&str; 8] = [
+const DRAWN: [&str; 9] = [
     "random of an old Python",
     "numpy of an old Python",
     "uuid4 of an old Python",
+    "names of temporary files of an old Python",
     "Math.random of an old Node",
     "randomUUID of an old Node",
     "randomBytes of an old Node",
