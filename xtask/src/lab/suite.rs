@@ -21,6 +21,8 @@ pub const MODULE: &str = "firecracker_on_kvm::";
 /// Packages and the integration tests in them.
 const PROGRAMS: &[(&str, &str)] = &[("rekindle", "engine_contract")];
 
+/// Variables that reach the tests in the lab.
+const TUNING: &[&str] = &["REKINDLE_FAULTS", "REKINDLE_ROUNDS"];
 /// How often the tests are tried in a lab that breaks.
 const ATTEMPTS: u32 = 2;
 
@@ -106,13 +108,14 @@ fn script(programs: &[PathBuf], filter: &[String]) -> String {
     let names =
         programs.iter().filter_map(|path| path.file_name()).map(|name| quote(&name.to_string_lossy()));
     let words = std::iter::once(MODULE).chain(filter.iter().map(String::as_str)).map(quote);
-    let faults = std::env::var("REKINDLE_FAULTS").map(|count| format!("REKINDLE_FAULTS={}", quote(&count)));
+    let asked =
+        TUNING.iter().filter_map(|name| Some(format!("{name}={}", quote(&std::env::var(name).ok()?))));
     format!(
         "set -e; rm -rf /work/suite; cp -r /share/suite /work/suite; cd /work/suite; \
          export REKINDLE_CACHE=/work/suite/cache REKINDLE_FIRECRACKER=/work/suite/bin/firecracker \
          REKINDLE_SKIP_FILE=/share/skips TMPDIR=/work {}; code=0; \
          for program in {}; do ./tests/$program --test-threads=1 {} || code=1; done; exit $code",
-        faults.unwrap_or_default(),
+        asked.collect::<Vec<_>>().join(" "),
         names.collect::<Vec<_>>().join(" "),
         words.collect::<Vec<_>>().join(" ")
     )
