@@ -26,6 +26,9 @@ const MEMORY_MIB: u32 = 128;
 /// How many starts are given up half-way; `REKINDLE_FAULTS` asks for more.
 const CANCELLED_STARTS: u32 = 16;
 
+/// How often each way of starting is measured; `REKINDLE_ROUNDS` asks for more.
+const ROUNDS: u32 = 3;
+
 /// A bench with Firecracker on it, or why there is none.
 fn bench() -> Result<Bench, String> {
     let kvm = KvmStatus::probe();
@@ -240,4 +243,53 @@ fn end(pid: u32) {
 fn list(path: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(Path::new(path)).expect("readable");
     entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_clone_answers_sooner_than_a_booted_machine_and_a_prepared_one_sooner_still() {
+    let bench = match bench() {
+        Ok(bench) => bench,
+        Err(reason) => rekindle_test_support::skip!("{reason}"),
+    };
+    let rounds = env::var("REKINDLE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
+    let files = bench.snapshot("template").await;
+    let (mut boots, mut restores, mut loads) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let began = Instant::now();
+        let machine = bench.engine.launch(bench.boot_spec(None)).await.expect("launched").machine;
+        boots.push(answered(&bench, &*machine, began).await);
+
+        let began = Instant::now();
+        let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;
+        restores.push(answered(&bench, &*machine, began).await);
+
+        let prepared = bench.engine.prepare(bench.restore_spec(&files)).await.expect("prepared");
+        let began = Instant::now();
+        let machine = prepared.load().await.expect("loaded").machine;
+        loads.push(answered(&bench, &*machine, began).await);
+    }
+    let (boot, restore, load) = (median(&mut boots), median(&mut restores), median(&mut loads));
+    let ratio = |slow: Duration, fast: Duration| slow.as_secs_f64() / fast.as_secs_f64();
+    eprintln!(
+        "to the agent's first answer, median of {rounds}: boot {boot:?}, restore {restore:?} ({:.1} times \
+         faster), prepared {load:?} ({:.1} times faster)",
+        ratio(boot, restore),
+        ratio(boot, load)
+    );
+    // A busy emulator shows a part of what a real processor does.
+    assert!(restore < boot / 2, "boot {boot:?}, restore {restore:?}");
+    assert!(load < restore, "restore {restore:?}, prepared {load:?}");
+}
+
+/// The time from `began` to the agent's first answer; the machine is ended then.
+async fn answered(bench: &Bench, machine: &dyn Machine, began: Instant) -> Duration {
+    bench.answers(machine).await.expect("it answers");
+    let took = began.elapsed();
+    machine.kill().await;
+    took
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort();
+    times[times.len() / 2]
 }

@@ -21,6 +21,8 @@ pub const MODULE: &str = "firecracker_on_kvm::";
 /// Packages and the integration tests in them.
 const PROGRAMS: &[(&str, &str)] = &[("rekindle", "engine_contract")];
 
+/// Variables that reach the tests in the lab.
+const TUNING: &[&str] = &["REKINDLE_FAULTS", "REKINDLE_ROUNDS"];
 /// How often the tests are tried in a lab that breaks.
 const ATTEMPTS: u32 = 2;
 
@@ -103,18 +105,36 @@ fn in_lab(
 
 /// What runs in the lab.
 fn script(programs: &[PathBuf], filter: &[String]) -> String {
-    let names =
-        programs.iter().filter_map(|path| path.file_name()).map(|name| quote(&name.to_string_lossy()));
-    let words = std::iter::once(MODULE).chain(filter.iter().map(String::as_str)).map(quote);
-    let faults = std::env::var("REKINDLE_FAULTS").map(|count| format!("REKINDLE_FAULTS={}", quote(&count)));
+    let names = programs.iter().filter_map(|path| path.file_name());
+    let paths: Vec<PathBuf> = names.map(|name| Path::new("./tests").join(name)).collect();
+    let asked =
+        TUNING.iter().filter_map(|name| Some(format!("{name}={}", quote(&std::env::var(name).ok()?))));
     format!(
-        "set -e; rm -rf /work/suite; cp -r /share/suite /work/suite; cd /work/suite; \
+        "rm -rf /work/suite; cp -r /share/suite /work/suite && cd /work/suite || exit 1; \
          export REKINDLE_CACHE=/work/suite/cache REKINDLE_FIRECRACKER=/work/suite/bin/firecracker \
-         REKINDLE_SKIP_FILE=/share/skips TMPDIR=/work {}; code=0; \
-         for program in {}; do ./tests/$program --test-threads=1 {} || code=1; done; exit $code",
-        faults.unwrap_or_default(),
-        names.collect::<Vec<_>>().join(" "),
-        words.collect::<Vec<_>>().join(" ")
+         REKINDLE_SKIP_FILE=/share/skips TMPDIR=/work {}; {}",
+        asked.collect::<Vec<_>>().join(" "),
+        tests(&paths, filter)
+    )
+}
+
+/// Runs the tests of the module, or those of them whose name contains a word of the filter: libtest alone
+/// would run what has the one or the other. Words that begin with a dash are for libtest.
+fn tests(programs: &[PathBuf], filter: &[String]) -> String {
+    let (options, words): (Vec<&String>, Vec<&String>) =
+        filter.iter().partition(|word| word.starts_with('-'));
+    let join = |words: Vec<String>| words.join(" ");
+    let choice = if words.is_empty() {
+        "cat".to_owned()
+    } else {
+        format!("grep -F {}", join(words.iter().map(|word| format!("-e {}", quote(word))).collect()))
+    };
+    format!(
+        "code=0; for program in {}; do \
+         chosen=$($program {MODULE} --list --format terse | sed -n 's/: test$//p' | {choice}); \
+         [ -z \"$chosen\" ] || $program --test-threads=1 {} --exact $chosen || code=1; done; exit $code",
+        join(programs.iter().map(|path| quote(&path.display().to_string())).collect()),
+        join(options.iter().map(|word| quote(word)).collect())
     )
 }
 
@@ -126,23 +146,20 @@ fn here(
     line: &mut dyn FnMut(&str),
 ) -> Result<Report> {
     let skips = tempfile::NamedTempFile::new().context("cannot create the skip file")?;
-    let mut passed = true;
-    for program in programs {
-        let mut child = Command::new(program)
-            .args(["--test-threads=1", MODULE])
-            .args(filter)
-            .env("REKINDLE_CACHE", cache.root())
-            .env("REKINDLE_FIRECRACKER", firecracker)
-            .env("REKINDLE_SKIP_FILE", skips.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
-        let output = child.stdout.take().context("the test has no output")?;
-        for text in BufReader::new(output).lines() {
-            line(&text?);
-        }
-        passed &= child.wait()?.success();
+    let mut child = Command::new("sh")
+        .arg("-c")
+        .arg(tests(programs, filter))
+        .env("REKINDLE_CACHE", cache.root())
+        .env("REKINDLE_FIRECRACKER", firecracker)
+        .env("REKINDLE_SKIP_FILE", skips.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start the tests")?;
+    let output = child.stdout.take().context("the tests have no output")?;
+    for text in BufReader::new(output).lines() {
+        line(&text?);
     }
+    let passed = child.wait()?.success();
     Ok(Report { passed, skips: fs::read_to_string(skips.path())? })
 }
 
@@ -216,5 +233,33 @@ impl Write for Lines<'_> {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_chooses_among_the_tests_of_the_module_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
+        // Stands in for a test program: lists, or says what it was asked to run.
+        let text = "#!/bin/sh\ncase \"$*\" in *--list*) printf '%s: test\\n' firecracker_on_kvm::a_one \\\n \
+                    firecracker_on_kvm::b_two;; *) echo \"$@\";; esac\n";
+        fs::write(&program, text).unwrap();
+        let run = |filter: &[&str]| {
+            let filter: Vec<String> = filter.iter().map(|word| (*word).to_owned()).collect();
+            let script = tests(std::slice::from_ref(&program), &filter).replace("$program ", "sh $program ");
+            let output = Command::new("sh").arg("-c").arg(script).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let all = "--test-threads=1 --exact firecracker_on_kvm::a_one firecracker_on_kvm::b_two\n";
+        assert_eq!(run(&[]), all);
+        assert_eq!(
+            run(&["two", "--nocapture"]),
+            "--test-threads=1 --nocapture --exact firecracker_on_kvm::b_two\n"
+        );
+        assert_eq!(run(&["three"]), "");
     }
 }

@@ -133,6 +133,7 @@ impl Jail {
         pair("--resource-limit", format!("fsize={file_size}").into());
         args.push("--".into());
         args.extend(["--api-sock".into(), format!("/run/{API}").into()]);
+        args.extend(["--level".into(), "Warning".into()]);
         args
     }
 

@@ -35,11 +35,12 @@ async fn boot(engine: &FirecrackerEngine, spec: BootSpec) -> Result<Started, Eng
     let mut watch = Stopwatch::start();
     let BootSpec { hardware, home, kernel, kernel_args, snapshot_dir } = spec;
     let (io, files) = (home.io, snapshot_dir.as_deref().map(SnapshotFiles::in_dir));
+    let memory_bytes = u64::from(hardware.memory_mib) << 20;
     let mut entries = vec![Entry { name: KERNEL, source: &kernel, writable: false }];
     if let Some(files) = &files {
         // Made here, because the monitor may not make files where the snapshot goes.
-        for (name, source) in [(MEMORY, &files.memory), (STATE, &files.state)] {
-            create(source)?;
+        for (name, source, length) in [(MEMORY, &files.memory, memory_bytes), (STATE, &files.state, 0)] {
+            create(source, length)?;
             entries.push(Entry { name, source, writable: true });
         }
     }
@@ -48,7 +49,7 @@ async fn boot(engine: &FirecrackerEngine, spec: BootSpec) -> Result<Started, Eng
         hardware: &hardware,
         home,
         files: &entries,
-        writes: if files.is_some() { u64::from(hardware.memory_mib) << 20 } else { 0 },
+        writes: if files.is_some() { memory_bytes } else { 0 },
         boots: true,
     };
     let monitor = start(engine, plan, &mut watch).await?;
@@ -109,7 +110,7 @@ pub(super) fn rate_limiter(io: IoThrottle) -> Option<RateLimiter> {
     (limiter.bandwidth.is_some() || limiter.ops.is_some()).then_some(limiter)
 }
 
-fn create(path: &Path) -> Result<(), EngineError> {
+fn create(path: &Path, length: u64) -> Result<(), EngineError> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    made.map(|_| ()).map_err(EngineError::file(LAUNCH, path))
+    made.and_then(|file| file.set_len(length)).map_err(EngineError::file(LAUNCH, path))
 }

@@ -94,6 +94,8 @@ impl Api {
                 dial(&self.socket).await.map_err(|source| ApiError::Connect { request: name(), source })?
             }
         };
+        // After an answer the connection's own task has to see its end before it takes another request.
+        connection.sender.ready().await.map_err(|error| broken(error.into()))?;
         let answer = connection.sender.send_request(request).await.map_err(|error| broken(error.into()))?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await.map_err(broken)?.to_bytes();

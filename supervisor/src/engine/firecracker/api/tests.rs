@@ -136,7 +136,7 @@ async fn answer(stream: &mut UnixStream, status: &str, body: &str) {
     stream.write_all(text.as_bytes()).await.expect("answered");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_share_one_connection_and_faults_carry_the_monitors_words() {
     let (_dir, path, listener) = listen();
     let monitor = tokio::spawn(async move {
