@@ -48,7 +48,7 @@ async fn boot(engine: &QemuEngine, spec: BootSpec) -> Result<Started, EngineErro
     let monitor = start(engine, plan, &mut watch).await?;
     let tail = Tail::new(CONSOLE_TAIL_BYTES);
     tokio::spawn(tail.clone().drain(console));
-    let machine = QemuMachine::new(monitor, engine.qemu.version, files, Some(tail));
+    let machine = QemuMachine::new(monitor, engine.qemu.version, files, Some(tail), None);
     Ok(Started { machine: Box::new(machine), timings: watch.finish() })
 }
 

@@ -4,10 +4,13 @@
 //! running ⇄ paused ──snapshot──▶ frozen ──kill──▶ ended      (any) ──kill, crash──▶ ended
 //! ```
 
+use std::os::fd::OwnedFd;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -33,6 +36,18 @@ pub(super) struct QemuMachine {
     frozen: AtomicBool,
     /// Serialises the commands that change whether the guest runs.
     commands: Mutex<()>,
+    line: std::sync::Mutex<Line>,
+}
+
+/// The agent's line around a snapshot. A guest that is frozen with a host on its line, and wakes up with a
+/// host on its line, notices no change and waits for nothing but the first byte: no hang-up to handle, no
+/// port to watch anew, on the way to the first answer.
+#[derive(Debug, Default)]
+struct Line {
+    /// Connected before the snapshot was loaded; the first to dial gets it.
+    early: Option<UnixStream>,
+    /// Keeps the last connection of a machine that is to be frozen open, whoever closes theirs.
+    held: Option<OwnedFd>,
 }
 
 impl QemuMachine {
@@ -41,8 +56,29 @@ impl QemuMachine {
         version: QemuVersion,
         files: Option<SnapshotFiles>,
         console: Option<Tail>,
+        early: Option<UnixStream>,
     ) -> Self {
-        Self { monitor, version, files, console, frozen: AtomicBool::new(false), commands: Mutex::new(()) }
+        let line = std::sync::Mutex::new(Line { early, held: None });
+        let (frozen, commands) = (AtomicBool::new(false), Mutex::new(()));
+        Self { monitor, version, files, console, frozen, commands, line }
+    }
+
+    async fn connect(&self) -> Result<UnixStream, EngineError> {
+        let early = {
+            let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+            // One connection at a time: the next is not served before this one is gone.
+            line.held = None;
+            line.early.take()
+        };
+        let stream = match early {
+            Some(stream) => stream,
+            None => self.monitor.agent.dial().await?,
+        };
+        if self.files.is_some() {
+            let held = nix::unistd::dup(&stream);
+            self.line.lock().unwrap_or_else(PoisonError::into_inner).held = held.ok();
+        }
+        Ok(stream)
     }
 
     async fn command(&self, operation: Operation, command: &'static str) -> Result<(), EngineError> {
@@ -96,7 +132,7 @@ impl Machine for QemuMachine {
                 let output = self.monitor.process.output().text();
                 return Err(EngineError::Exited { operation: Operation::Dial, report, output });
             }
-            Ok(Box::new(self.monitor.agent.dial().await?) as Box<dyn ByteStream>)
+            Ok(Box::new(self.connect().await?) as Box<dyn ByteStream>)
         })
     }
 

@@ -85,6 +85,7 @@ impl Prepared for PreparedQemu {
 async fn load(prepared: PreparedQemu) -> Result<Started, EngineError> {
     let PreparedQemu { monitor, state, version, mut watch, .. } = prepared;
     watch.skip();
+    let line = monitor.agent.dial().await?;
     if let Err(error) = incoming(&monitor, &state, version).await {
         return Err(explain(&monitor.process, Operation::Load, error).await);
     }
@@ -93,7 +94,7 @@ async fn load(prepared: PreparedQemu) -> Result<Started, EngineError> {
         return Err(explain(&monitor.process, Operation::Load, error).await);
     }
     watch.lap("resume");
-    let machine = QemuMachine::new(monitor, version, None, None);
+    let machine = QemuMachine::new(monitor, version, None, None, Some(line));
     Ok(Started { machine: Box::new(machine), timings: watch.finish() })
 }
 
