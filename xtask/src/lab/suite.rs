@@ -91,6 +91,8 @@ fn in_lab(
     script: &str,
     line: &mut dyn FnMut(&str),
 ) -> Result<Report> {
+    // One at a time: they would share the lab and overwrite each other's files in it.
+    let _alone = cache.scratch("lab-tests")?;
     let lab = Lab::join(cache, Life::Bound)?;
     stage(cache, &lab.share(), firecracker, programs)?;
     // Shown when it is complete: of a lab that breaks half-way nothing is to be counted.

@@ -7,10 +7,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::api::models::Vm;
 use super::control::explain;
 use super::snapshot::snapshot;
 use super::start::Monitor;
@@ -39,17 +39,41 @@ impl FirecrackerMachine {
         Self { monitor, files, frozen: AtomicBool::new(false), commands: Mutex::new(()) }
     }
 
-    async fn change(&self, operation: Operation, state: &'static str) -> Result<(), EngineError> {
+    /// Stops the whole monitor, not the guest's processors alone.
+    ///
+    /// Asked to resume, Firecracker 1.16 holds everything for the guest's vsock back until the guest
+    /// acknowledges a reset. That is right after a restore, when the guest was told of one; after a mere
+    /// pause it was not, and nothing would ever reach its agent again.
+    async fn halt(&self) -> Result<(), EngineError> {
         let _turn = self.commands.lock().await;
+        self.ready_for(Operation::Pause)?;
+        let stopped = self.monitor.process.signal_program(Signal::STOP);
+        stopped.map_err(|error| self.lost(Operation::Pause, error))
+    }
+
+    async fn go_on(&self) -> Result<(), EngineError> {
+        const RESUME: Operation = Operation::Resume;
+        let _turn = self.commands.lock().await;
+        self.ready_for(RESUME)?;
+        self.monitor.process.signal_program(Signal::CONT).map_err(|error| self.lost(RESUME, error))?;
+        match timeout(COMMAND_DEADLINE, self.monitor.api.greet()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(explain(&self.monitor.process, RESUME, error).await),
+            Err(_) => Err(EngineError::Deadline { operation: RESUME, after: COMMAND_DEADLINE }),
+        }
+    }
+
+    fn ready_for(&self, operation: Operation) -> Result<(), EngineError> {
         self.alive(operation)?;
         if self.frozen.load(Ordering::Acquire) {
             return Err(EngineError::refused(operation, "the machine is frozen into a snapshot"));
         }
-        match timeout(COMMAND_DEADLINE, self.monitor.api.patch("/vm", &Vm { state })).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(explain(&self.monitor.process, operation, error).await),
-            Err(_) => Err(EngineError::Deadline { operation, after: COMMAND_DEADLINE }),
-        }
+        Ok(())
+    }
+
+    /// The monitor is gone, and its end not reported yet.
+    fn lost(&self, operation: Operation, error: std::io::Error) -> EngineError {
+        self.alive(operation).err().unwrap_or(EngineError::Control { operation, source: Box::new(error) })
     }
 
     async fn freeze(&self) -> Result<SnapshotFiles, EngineError> {
@@ -62,6 +86,9 @@ impl FirecrackerMachine {
         if self.frozen.swap(true, Ordering::AcqRel) {
             return Err(EngineError::refused(SNAPSHOT, "the machine is frozen already"));
         }
+        // It may have been stopped, and must be able to answer.
+        let going = self.monitor.process.signal_program(Signal::CONT);
+        going.map_err(|error| self.lost(SNAPSHOT, error))?;
         match timeout(SNAPSHOT_DEADLINE, snapshot(&self.monitor, files)).await {
             Ok(result) => result.map(|()| files.clone()),
             Err(_) => Err(EngineError::Deadline { operation: SNAPSHOT, after: SNAPSHOT_DEADLINE }),
@@ -93,11 +120,11 @@ impl Machine for FirecrackerMachine {
     }
 
     fn pause(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        Box::pin(self.change(Operation::Pause, "Paused"))
+        Box::pin(self.halt())
     }
 
     fn resume(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        Box::pin(self.change(Operation::Resume, "Resumed"))
+        Box::pin(self.go_on())
     }
 
     fn snapshot(&self) -> BoxFuture<'_, Result<SnapshotFiles, EngineError>> {

@@ -10,10 +10,12 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
 
 use super::jail::{AGENT, Jail};
 use crate::engine::{EngineError, Operation};
@@ -24,6 +26,8 @@ pub(super) const AGENT_PORT: u32 = 1024;
 pub(super) const READY_PORT: u32 = 1025;
 /// The guest's address. Monitors do not share a bus, so all guests have the same.
 pub(super) const GUEST_CID: u32 = 3;
+/// How long the guest may take to accept a connection.
+const ACCEPT_DEADLINE: Duration = Duration::from_secs(30);
 /// The longest answer to a request for a port: `OK` and a number.
 const MAX_ANSWER: usize = 32;
 
@@ -68,7 +72,7 @@ impl AgentSocket {
             self.ready.clone().wait_for(|ready| *ready).await.map_err(io::Error::other)?;
             let mut stream = UnixStream::connect(jail.socket(AGENT)).await?;
             stream.write_all(format!("CONNECT {AGENT_PORT}\n").as_bytes()).await?;
-            accepted(&mut stream).await?;
+            timeout(ACCEPT_DEADLINE, accepted(&mut stream)).await??;
             Ok(AgentStream { stream, _turn: turn })
         };
         connect.await.map_err(failed)

@@ -95,6 +95,18 @@ impl Process {
         Ok(())
     }
 
+    /// Stops the program that runs in the namespaces this leads, or lets it go on: all of its threads,
+    /// wherever they are.
+    ///
+    /// # Errors
+    /// When there is no such program.
+    pub fn signal_program(&self, signal: Signal) -> io::Result<()> {
+        let raw = only_child(self.identity.pid)?;
+        let raw = i32::try_from(raw).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+        let pidfd = pidfd_open(raw, PidfdFlags::empty())?;
+        Ok(pidfd_send_signal(&pidfd, signal)?)
+    }
+
     /// Pid and start time, for the record that survives the supervisor.
     #[must_use]
     pub fn identity(&self) -> &ProcessIdentity {
@@ -161,6 +173,12 @@ impl Drop for Process {
             let _ = self.signal(Signal::KILL);
         }
     }
+}
+
+/// The child of a process that has one.
+pub(super) fn only_child(pid: u32) -> io::Result<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    children.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::NotFound, "it has no child of its own"))
 }
 
 /// The end of what ran in the namespaces, from how the one who waited for it ended.

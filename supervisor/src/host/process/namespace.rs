@@ -24,7 +24,7 @@ use nix::sched::{CloneFlags, unshare};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::child::Process;
+use super::child::{Process, only_child};
 use super::spec::Namespaces;
 
 /// Forks with a tie to its parent's life. Part of util-linux, which every distribution has.
@@ -60,8 +60,7 @@ impl Leash {
     pub(super) async fn release(self, process: &mut Process, pid: u32) -> io::Result<()> {
         let mut socket = tokio::net::UnixStream::from_std(self.socket)?;
         socket.read_u8().await?;
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
-        let first = children.trim().parse().map_err(|_| io::Error::other("it has no child of its own"))?;
+        let first = only_child(pid)?;
         process.lead(first)?;
         socket.write_all(b"go\n").await
     }

@@ -55,12 +55,20 @@ impl Api {
         Ok(Self { socket, idle: Mutex::new(Some(connection)) })
     }
 
+    /// Asks whether the monitor is there; what it answers is not looked at.
+    ///
+    /// # Errors
+    /// When the channel fails.
+    pub async fn greet(&self) -> Result<(), ApiError> {
+        self.send(Method::GET, "/", Vec::new()).await
+    }
+
     /// Sets something up or starts something.
     ///
     /// # Errors
     /// When Firecracker refuses it or the channel fails.
     pub async fn put(&self, path: &str, body: &impl Serialize) -> Result<(), ApiError> {
-        self.send(Method::PUT, path, body).await
+        self.send(Method::PUT, path, json(path, body)?).await
     }
 
     /// Changes something.
@@ -68,16 +76,15 @@ impl Api {
     /// # Errors
     /// When Firecracker refuses it or the channel fails.
     pub async fn patch(&self, path: &str, body: &impl Serialize) -> Result<(), ApiError> {
-        self.send(Method::PATCH, path, body).await
+        self.send(Method::PATCH, path, json(path, body)?).await
     }
 
-    async fn send(&self, method: Method, path: &str, body: &impl Serialize) -> Result<(), ApiError> {
+    async fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<(), ApiError> {
         let name = || format!("{method} {path}");
         let broken = |source: Box<dyn std::error::Error + Send + Sync>| ApiError::Channel {
             request: format!("{method} {path}"),
             source,
         };
-        let body = serde_json::to_vec(body).map_err(|error| broken(error.into()))?;
         let request = Request::builder()
             .method(method.clone())
             .uri(path)
@@ -105,6 +112,11 @@ impl Api {
         }
         Err(ApiError::Refused { request: name(), status: status.as_u16(), message: fault(&body) })
     }
+}
+
+fn json(path: &str, body: &impl Serialize) -> Result<Vec<u8>, ApiError> {
+    serde_json::to_vec(body)
+        .map_err(|error| ApiError::Channel { request: path.to_owned(), source: error.into() })
 }
 
 async fn dial(socket: &PathBuf) -> io::Result<Connection> {
