@@ -157,5 +157,10 @@ fn entries_of(store: &Store, name: Option<&TemplateName>) -> anyhow::Result<Vec<
 }
 
 fn open_store() -> anyhow::Result<Store> {
-    Ok(Store::open(&Dirs::find()?.data)?)
+    let data = Dirs::find()?.data;
+    let store = Store::open(&data)?;
+    // Every command cleans up after those that were killed, not only the ones that start machines.
+    store.reclaim()?;
+    rekindle::vm::reclaim(&data).context("what killed commands left could not be looked at")?;
+    Ok(store)
 }

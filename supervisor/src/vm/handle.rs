@@ -12,7 +12,7 @@ use crate::engine::{EngineError, Operation, SnapshotFiles, Timings};
 use crate::host::cgroup::Usage;
 
 /// How long a lost conversation waits for news of its machine's death before the agent alone is blamed.
-const VERDICT_GRACE: Duration = Duration::from_millis(500);
+pub(super) const VERDICT_GRACE: Duration = Duration::from_millis(500);
 
 /// Why a conversation with a machine broke off.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -27,5 +27,5 @@ pub use handle::{Lost, Vm};
 pub use host::{HostError, UserRange, VmHost, VmHostConfig};
 pub use id::VmId;
 pub use phases::{Connected, Plan, Reserved, Running, ScratchPlan};
-pub use recovery::Reclaimed;
+pub use recovery::{Reclaimed, reclaim};
 pub use template::{BuildError, BuildStep, BuiltTemplate, TemplateSource, restore_clone};

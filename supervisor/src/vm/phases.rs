@@ -10,17 +10,18 @@ use std::time::Duration;
 use super::driver::Driver;
 use super::error::StartError;
 use super::gate::Identity;
-use super::handle::Vm;
+use super::handle::{VERDICT_GRACE, Vm};
 use super::host::VmHost;
 use super::id::VmId;
 use super::workdir::{Record, WorkDir};
 use crate::agent::AgentClient;
 use crate::engine::{
-    BootSpec, Hardware, IoThrottle, Machine, MachineHome, RestoreSpec, SnapshotFiles, Started, Stopwatch,
-    Timings,
+    BootSpec, EngineError, Hardware, IoThrottle, Machine, MachineHome, Operation, RestoreSpec, SnapshotFiles,
+    Started, Stopwatch, Timings,
 };
 use crate::host::cgroup::{Cgroup, CpuQuota, IoLimit, Limits};
 use crate::host::scratch;
+use tokio::time::timeout;
 
 /// What a machine is made of and may use.
 #[derive(Debug, Clone)]
@@ -85,10 +86,10 @@ impl Reserved {
         if host.config.require_limits {
             host.config.cgroups.require(&limits).map_err(StartError::Cgroup)?;
         }
-        let cgroup = host.config.cgroups.create(&id.to_string(), &limits).map_err(StartError::Cgroup)?;
-        // On record before anything can be in the group: a supervisor killed right here leaves a trace.
-        let record = Record { cgroup: cgroup.record(), process: None };
+        // On record before it exists: a supervisor killed at any moment leaves a trace.
+        let record = Record { cgroup: host.config.cgroups.planned(&id.to_string()), process: None };
         work_dir.write_record(&record).map_err(failed("record", &path))?;
+        let cgroup = host.config.cgroups.create(&id.to_string(), &limits).map_err(StartError::Cgroup)?;
         let join = cgroup.join().map_err(StartError::Cgroup)?;
         let scratch = make_scratch(host, &plan.scratch, &path).await?;
         watch.lap("reserve");
@@ -140,10 +141,7 @@ impl Reserved {
         self.started(started).await
     }
 
-    async fn started(
-        mut self,
-        started: Result<Started, crate::engine::EngineError>,
-    ) -> Result<Running, StartError> {
+    async fn started(mut self, started: Result<Started, EngineError>) -> Result<Running, StartError> {
         match started {
             Ok(Started { machine, timings }) => {
                 self.timings.extend(&timings);
@@ -200,28 +198,28 @@ impl Running {
             }
         };
         watch.lap("dial");
-        // A machine that dies while it is waited for is not waited for until the deadline.
+        // A machine that dies while it is waited for is not waited for until the deadline; and of the two ways
+        // its death shows, the end of its process says more than the end of its line.
         let connected = tokio::select! {
-            connected = AgentClient::connect(stream, self.reserved.deadline) => connected,
-            report = self.machine.wait() => {
-                let output = self.machine.last_words();
-                self.fail().await;
-                let operation = crate::engine::Operation::Dial;
-                return Err(StartError::Engine(crate::engine::EngineError::Exited { operation, report, output }));
-            }
+            connected = AgentClient::connect(stream, self.reserved.deadline) => match connected {
+                Err(error) => timeout(VERDICT_GRACE, self.machine.wait()).await.map_err(|_| error),
+                Ok(client) => {
+                    watch.lap("hello");
+                    self.reserved.timings.extend(&watch.finish());
+                    return Ok(Connected { running: self, client });
+                }
+            },
+            report = self.machine.wait() => Ok(report),
         };
-        match connected {
-            Ok(client) => {
-                watch.lap("hello");
-                self.reserved.timings.extend(&watch.finish());
-                Ok(Connected { running: self, client })
+        let last_words = self.machine.last_words();
+        self.fail().await;
+        Err(match connected {
+            Ok(report) => {
+                let operation = Operation::Dial;
+                StartError::Engine(EngineError::Exited { operation, report, output: last_words })
             }
-            Err(source) => {
-                let last_words = self.machine.last_words();
-                self.fail().await;
-                Err(StartError::Connect { source, last_words })
-            }
-        }
+            Err(source) => StartError::Connect { source, last_words },
+        })
     }
 
     /// Ends the machine and gives everything back.

@@ -18,11 +18,23 @@ pub struct Reclaimed {
     pub stubborn: usize,
 }
 
+/// Undoes what dead supervisors left in a data directory, for commands that start no machine themselves.
+///
+/// # Errors
+/// When the run directory cannot be read.
+pub fn reclaim(data_dir: &Path) -> io::Result<Reclaimed> {
+    match reclaim_dead(&data_dir.join("run")) {
+        // Nobody has ever started a machine here.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Reclaimed::default()),
+        other => other,
+    }
+}
+
 /// Undoes every instance whose lock is free.
 ///
 /// # Errors
 /// When the run directory cannot be read. What cannot be undone is logged and tried again next time.
-pub fn reclaim_dead(run: &Path) -> io::Result<Reclaimed> {
+pub(super) fn reclaim_dead(run: &Path) -> io::Result<Reclaimed> {
     let mut reclaimed = Reclaimed::default();
     for entry in fs::read_dir(run)? {
         let path = entry?.path();

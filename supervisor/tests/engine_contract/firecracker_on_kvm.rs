@@ -162,7 +162,7 @@ async fn a_monitor_that_dies_at_any_stage_is_a_typed_error_and_leaves_nothing() 
         end(monitor(&*machine));
         let error = machine.resume().await.expect_err("it is gone");
         assert!(matches!(error, EngineError::Exited { operation: Operation::Resume, .. }), "{error:?}");
-        assert_eq!(machine.wait().await.to_string(), "killed by SIGKILL");
+        assert_eq!(machine.wait().await.to_string(), "was killed by SIGKILL");
     }
 
     // While it writes its snapshot.

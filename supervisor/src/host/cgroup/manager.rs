@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::group::{Cgroup, Place};
+use super::group::{Cgroup, CgroupRecord, Place};
 use super::{CgroupError, LimitKind, Limits, Unenforced, kill, v1, v2};
 
 /// The directory that holds the groups of all machines of a supervisor.
@@ -70,6 +70,12 @@ impl CgroupManager {
         let missing: Vec<Unenforced> =
             self.unenforced.iter().filter(|entry| wanted.contains(&entry.limit)).cloned().collect();
         if missing.is_empty() { Ok(()) } else { Err(CgroupError::Required { missing }) }
+    }
+
+    /// What [`create`](Self::create) would make, for a record that must exist before the group does.
+    #[must_use]
+    pub fn planned(&self, name: &str) -> CgroupRecord {
+        CgroupRecord { dirs: self.containers.iter().map(|container| container.dir.join(name)).collect() }
     }
 
     /// Makes a group with as many of the limits as this host enforces.

@@ -32,8 +32,8 @@ impl fmt::Display for ExitReport {
         match self {
             Self::Exited { code } => write!(f, "exited with code {code}"),
             Self::Signaled { signal } => match nix::sys::signal::Signal::try_from(*signal) {
-                Ok(name) => write!(f, "killed by {name}"),
-                Err(_) => write!(f, "killed by signal {signal}"),
+                Ok(name) => write!(f, "was killed by {name}"),
+                Err(_) => write!(f, "was killed by signal {signal}"),
             },
             Self::Unknown => f.write_str("ended in an unknown way"),
         }
