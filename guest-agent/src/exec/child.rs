@@ -206,11 +206,15 @@ fn set_up(prepared: &Prepared) -> Result<(), Step> {
         if prepared.terminal {
             done(libc::ioctl(0, libc::TIOCSCTTY, 0), Step::Stdio)?;
         }
-        // What the agent ignores or blocks, programs do not; handlers are reset by execve itself.
+        // What the agent, or whoever started it, ignores or blocks, programs do not. Handlers are reset by
+        // execve itself, what is ignored is not.
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        for signal in 1..=64 {
+            // Refused for the few whose effect cannot be changed.
+            libc::signal(signal, libc::SIG_DFL);
+        }
         libc::umask(0o022);
         // The agent's protection from the out-of-memory killer is not for its children.
         let fd = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);

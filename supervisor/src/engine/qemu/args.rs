@@ -67,6 +67,13 @@ pub(super) enum BootMemory {
     Anonymous,
 }
 
+impl Mode<'_> {
+    /// Whether the machine is booted to be frozen.
+    fn is_template(&self) -> bool {
+        matches!(self, Self::Boot { memory: BootMemory::SharedFile, .. })
+    }
+}
+
 /// Builds the arguments.
 pub(super) fn build(
     hardware: &Hardware,
@@ -83,7 +90,11 @@ pub(super) fn build(
     );
     match accelerator {
         Accelerator::Tcg => {
-            list.pair("-accel", format!("tcg,tb-size={TRANSLATION_CACHE_MIB}"));
+            // Linux patches its own code while it boots. With a thread per processor the emulator now and then
+            // lets one processor trip over what another has just patched, and the guest dies; a template is
+            // worth the slower way. Threads are no part of a snapshot: clones have one per processor.
+            let threads = if mode.is_template() { ",thread=single" } else { "" };
+            list.pair("-accel", format!("tcg{threads},tb-size={TRANSLATION_CACHE_MIB}"));
             // Five-level page tables cost an emulated guest time and give it nothing.
             list.pair("-cpu", "max,-la57");
         }
