@@ -26,7 +26,9 @@ impl AgentClient {
         within: Duration,
     ) -> Result<Self, ConnectError> {
         let deadline = deadline(within);
+        let begun = tokio::time::Instant::now();
         let io = preamble::initiate(io, deadline).await.map_err(ConnectError::Preamble)?;
+        tracing::debug!(after = ?begun.elapsed(), "the preamble was answered");
         let session = Session::start(io);
         let request = HelloRequest {
             version: Some(VERSION),

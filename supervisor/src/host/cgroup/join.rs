@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Open `cgroup.procs` files of one group. Made by [`super::Cgroup::join`], used by `process::spawn`.
+/// Open lists of members of one group. Made by [`super::Cgroup::join`], used by `process::spawn`.
 #[derive(Debug)]
 pub struct CgroupJoin {
     pub(super) procs: Vec<OwnedFd>,
