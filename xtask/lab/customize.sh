@@ -55,7 +55,7 @@ cp /boot/vmlinuz-"$version" "$build/vmlinuz"
 
 install -m 755 "$build/init" /sbin/lab-init
 install -m 755 "$build/server.py" /sbin/lab-server
-mkdir -p /share /work
+mkdir -p /share /room
 rm -rf /boot/* /usr/share/doc/* /usr/share/man/* /usr/share/locale/* /usr/share/info/* /var/log/*
 rm -f /etc/machine-id /initrd.img* /vmlinuz*
 : >/etc/machine-id

@@ -112,9 +112,9 @@ fn script(programs: &[PathBuf], filter: &[String]) -> String {
     let asked =
         TUNING.iter().filter_map(|name| Some(format!("{name}={}", quote(&std::env::var(name).ok()?))));
     format!(
-        "rm -rf /work/suite; cp -r /share/suite /work/suite && cd /work/suite || exit 1; \
-         export REKINDLE_CACHE=/work/suite/cache REKINDLE_FIRECRACKER=/work/suite/bin/firecracker \
-         REKINDLE_SKIP_FILE=/share/skips TMPDIR=/work {}; {}",
+        "rm -rf /room/suite; cp -r /share/suite /room/suite && cd /room/suite || exit 1; \
+         export REKINDLE_CACHE=/room/suite/cache REKINDLE_FIRECRACKER=/room/suite/bin/firecracker \
+         REKINDLE_SKIP_FILE=/share/skips TMPDIR=/room {}; {}",
         asked.collect::<Vec<_>>().join(" "),
         tests(&paths, filter)
     )
