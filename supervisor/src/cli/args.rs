@@ -44,7 +44,7 @@ pub struct DoctorOptions {
 #[derive(Debug, Clone, Args)]
 pub struct MachineOptions {
     /// Which virtual machine monitor to use: auto, firecracker or qemu
-    #[arg(long, default_value = "auto", value_parser = engine)]
+    #[arg(long, env = "REKINDLE_ENGINE", default_value = "auto", value_parser = engine)]
     pub engine: EngineChoice,
     /// Refuse to run when a limit cannot be enforced on this machine
     #[arg(long)]

@@ -36,6 +36,7 @@ fn bench() -> (FakeEngine, Bench) {
 
 #[tokio::test]
 async fn the_fake_engine_keeps_the_contract() {
+    rekindle_test_support::ran_on!("fake");
     let (_engine, bench) = bench();
     contract::holds(&bench).await;
 }

@@ -40,21 +40,28 @@ fn bench() -> Result<Bench, String> {
     Ok(Bench::new(Arc::new(FirecrackerEngine::new(found)), kernel, image, MEMORY_MIB, hello))
 }
 
+/// The bench, or the end of the test as a reported skip.
+macro_rules! bench {
+    () => {
+        match bench() {
+            Ok(bench) => {
+                rekindle_test_support::ran_on!("firecracker");
+                bench
+            }
+            Err(reason) => rekindle_test_support::skip!("{reason}"),
+        }
+    };
+}
+
 #[tokio::test]
 async fn firecracker_keeps_the_contract() {
-    let bench = match bench() {
-        Ok(bench) => bench,
-        Err(reason) => rekindle_test_support::skip!("{reason}"),
-    };
+    let bench = bench!();
     contract::holds(&bench).await;
 }
 
 #[tokio::test]
 async fn a_jailed_monitor_has_no_privileges_and_reaches_only_its_own_files() {
-    let bench = match bench() {
-        Ok(bench) => bench,
-        Err(reason) => rekindle_test_support::skip!("{reason}"),
-    };
+    let bench = bench!();
     let files = bench.snapshot("template").await;
     let limits = Limits {
         cpu: Some(CpuQuota { millis: 1500 }),
@@ -126,10 +133,7 @@ async fn a_jailed_monitor_has_no_privileges_and_reaches_only_its_own_files() {
 
 #[tokio::test]
 async fn a_monitor_that_dies_at_any_stage_is_a_typed_error_and_leaves_nothing() {
-    let bench = match bench() {
-        Ok(bench) => bench,
-        Err(reason) => rekindle_test_support::skip!("{reason}"),
-    };
+    let bench = bench!();
     let before = leftovers();
     let files = bench.snapshot("template").await;
 
@@ -247,10 +251,7 @@ fn list(path: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn a_clone_answers_sooner_than_a_booted_machine_and_a_prepared_one_sooner_still() {
-    let bench = match bench() {
-        Ok(bench) => bench,
-        Err(reason) => rekindle_test_support::skip!("{reason}"),
-    };
+    let bench = bench!();
     let rounds = env::var("REKINDLE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
     let files = bench.snapshot("template").await;
     let (mut boots, mut restores, mut loads) = (Vec::new(), Vec::new(), Vec::new());

@@ -21,6 +21,7 @@ async fn qemu_keeps_the_contract() {
         Err(reason) => rekindle_test_support::skip!("{reason}"),
     };
     let engine = QemuEngine::new(found, &KvmStatus::probe());
+    rekindle_test_support::ran_on!("qemu");
     let bench = Bench::new(Arc::new(engine), kernel, image, 256, hello);
     contract::holds(&bench).await;
 }
@@ -39,6 +40,7 @@ async fn a_clone_runs_unprivileged_and_holds_its_snapshot_read_only() {
         rekindle_test_support::skip!("looking at another user's process needs root");
     }
     let engine = QemuEngine::new(found, &KvmStatus::probe());
+    rekindle_test_support::ran_on!("qemu");
     let bench = Bench::new(Arc::new(engine), kernel, image, 256, hello);
     let files = bench.snapshot("template").await;
     let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;

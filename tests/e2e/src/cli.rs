@@ -12,6 +12,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use crate::lab::{ENGINE_ENV, Lab, engine};
+
 /// Longest a command may take on a slow, busy host.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -68,14 +70,22 @@ pub fn program() -> PathBuf {
 #[must_use]
 pub fn command(data: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program());
+    command.args(words).stdin(Stdio::null());
+    settle(&mut command, data);
     command
-        .args(words)
+}
+
+/// Makes a command that runs `rekindle`, or is it, use the data in `data` and the engine under test.
+pub fn settle(command: &mut Command, data: &Path) {
+    command
         .env("REKINDLE_DATA", data)
         .env_remove("REKINDLE_TEMPLATES")
+        .env(ENGINE_ENV, engine().to_string())
         .env_remove("REKINDLE_LOG")
-        .stdin(Stdio::null())
         .kill_on_drop(true);
-    command
+    if let Ok(lab) = Lab::get() {
+        command.env("REKINDLE_TEMPLATES", &lab.recipes);
+    }
 }
 
 /// Runs a command to its end.

@@ -1,8 +1,9 @@
 //! The laboratory: a snapshot of the template `minimal`, built once per process in a directory of its own.
 //!
-//! Kernel and images come from the cache, as `cargo xtask` leaves them. Where one is missing, or no QEMU is
-//! there, the laboratory is [`Unavailable`] and a test reports a skip; anything else that goes wrong is a
-//! failure.
+//! `REKINDLE_ENGINE` names the engine, for the library and for the command line; without it, it is QEMU, which
+//! runs anywhere. Kernel and images come from the cache, as `cargo xtask` leaves them. Where one is missing, or
+//! the engine cannot run, the laboratory is [`Unavailable`] and a test reports a skip; anything else that goes
+//! wrong is a failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,22 @@ use crate::sweeper;
 /// Tests that may use machines at the same time: emulation keeps a processor busy.
 const TURNS: u32 = 2;
 
+/// Chooses the engine, in these tests and in `rekindle` itself.
+pub(crate) const ENGINE_ENV: &str = "REKINDLE_ENGINE";
+
+/// The engine under test.
+///
+/// # Panics
+/// When the variable names none.
+#[must_use]
+pub fn engine() -> EngineKind {
+    let name = std::env::var(ENGINE_ENV).unwrap_or_else(|_| EngineKind::Qemu.to_string());
+    match name.parse() {
+        Ok(EngineChoice::Forced(engine)) => engine,
+        other => panic!("{ENGINE_ENV}={name}: {other:?}"),
+    }
+}
+
 /// Why there is no laboratory on this machine.
 pub type Unavailable = String;
 
@@ -33,6 +50,8 @@ pub type Unavailable = String;
 pub struct Lab {
     /// The data directory, for the library and for the command line.
     pub data: PathBuf,
+    /// Recipes that take the place of built-in ones.
+    pub recipes: PathBuf,
     /// Where machines are made.
     pub host: VmHost,
     /// Where the snapshot is.
@@ -62,14 +81,18 @@ impl Lab {
     }
 
     fn open() -> Result<Self, Unavailable> {
-        let (engine, _) = detect::detect(EngineChoice::Forced(EngineKind::Qemu), None)
+        let (engine, _) = detect::detect(EngineChoice::Forced(engine()), None)
             .map_err(|error| error.to_string().replace('\n', "; "))?;
         let dirs = Dirs::find().map_err(|error| error.to_string())?;
         let artifacts = Artifacts::new(&dirs.cache);
-        let source = find(&artifacts, include_str!("../../../snapshots/minimal.toml"), "minimal")?;
+        let recipe = recipe();
+        let source = find(&artifacts, &recipe, "minimal")?;
 
         let data = tempfile::Builder::new().prefix("rekindle-e2e-").tempdir().expect("a directory").keep();
         let sweeper = sweeper::after_this_process_remove(&data);
+        let recipes = data.join("recipes");
+        fs::create_dir(&recipes).expect("a directory");
+        fs::write(recipes.join("minimal.toml"), &recipe).expect("written");
         let users = nix::unistd::geteuid().is_root().then_some(UserRange::DEFAULT);
         let host = VmHost::open(VmHostConfig {
             engine,
@@ -82,7 +105,7 @@ impl Lab {
         let store = Store::open(&data).expect("a store");
         let snapshot = wait(source.build(&host, &store, &|_| {})).expect("the template is built").snapshot;
         let turns = Semaphore::new(TURNS as usize);
-        Ok(Self { data, host, store, source, snapshot, artifacts, turns, _sweeper: sweeper })
+        Ok(Self { data, recipes, host, store, source, snapshot, artifacts, turns, _sweeper: sweeper })
     }
 
     /// What another recipe needs, if its image is built.
@@ -166,13 +189,24 @@ impl Lab {
         dirs.find(|dir| dir.exists()).expect("the machine has a directory")
     }
 
-    /// The process id of a machine's monitor, from the record a later supervisor would find it by.
+    /// The process id of a machine's monitor: the one in the record a later supervisor would find it by, or
+    /// the innermost of the processes around it.
     ///
     /// # Panics
     /// When there is no record.
     #[must_use]
     pub fn monitor(&self, vm: &Vm) -> u32 {
-        monitor_in(&self.work_dir(vm)).expect("a record with a process")
+        let mut pid = monitor_in(&self.work_dir(vm)).expect("a record with a process");
+        while let Some(child) = only_child(pid) {
+            pid = child;
+        }
+        pid
+    }
+
+    /// How many machines at once are a crowd here.
+    #[must_use]
+    pub fn crowd(&self) -> usize {
+        if rekindle_test_support::in_lab() { 4 } else { 8 }
     }
 }
 
@@ -181,6 +215,24 @@ pub(crate) fn monitor_in(work_dir: &Path) -> Option<u32> {
     let record: serde_json::Value =
         serde_json::from_slice(&fs::read(work_dir.join("record.json")).ok()?).ok()?;
     record["process"]["pid"].as_u64().and_then(|pid| pid.try_into().ok())
+}
+
+/// The recipe of `minimal`. In the lab its machines are smaller: there every byte that is hashed, copied or
+/// filled counts.
+fn recipe() -> String {
+    let built_in = include_str!("../../../snapshots/minimal.toml");
+    if !rekindle_test_support::in_lab() {
+        return built_in.to_owned();
+    }
+    let smaller = [("memory_mib = 512", "memory_mib = 192"), ("scratch_mib = 512", "scratch_mib = 96")];
+    smaller.iter().fold(built_in.to_owned(), |recipe, (from, to)| {
+        assert!(recipe.contains(from), "{from} is not in the recipe");
+        recipe.replace(from, to)
+    })
+}
+
+fn only_child(pid: u32) -> Option<u32> {
+    fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?.trim().parse().ok()
 }
 
 fn find(artifacts: &Artifacts, recipe: &str, name: &str) -> Result<TemplateSource, Unavailable> {

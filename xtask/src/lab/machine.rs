@@ -24,7 +24,7 @@ use crate::hint::Hint;
 use crate::job::bound_command;
 
 const PROGRAM: &str = "qemu-system-x86_64";
-const MEMORY_MIB: u32 = 4096;
+const MEMORY_MIB: u32 = 6144;
 /// How long an emulated machine may take to boot on a busy host.
 const BOOT_DEADLINE: Duration = Duration::from_secs(180);
 

@@ -69,6 +69,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             let report = suite::run(&cache, filter, &mut |line| println!("{line}"))?;
+            for line in report.engines.lines() {
+                println!("ran: {}", line.replace('\t', " on "));
+            }
             for line in report.skips.lines() {
                 println!("skipped: {}", line.replace('\t', ": "));
             }

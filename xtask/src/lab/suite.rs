@@ -1,6 +1,7 @@
-//! The Firecracker tests, where they can run: on this machine's KVM, else in the lab.
+//! The tests on Firecracker, where they can run: on this machine's KVM, else in the lab.
 //!
-//! In the lab everything is copied off the shared directory first: reading it is slow there.
+//! These are the engine's own tests and the end-to-end suite, which also runs on QEMU. In the lab everything
+//! is copied off the shared directory first: reading it is slow there.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,19 +13,47 @@ use anyhow::{Context, Result, ensure};
 use nix::unistd::geteuid;
 
 use super::machine::{Lab, Life};
-use crate::cache::Cache;
+use crate::cache::{Cache, MANIFEST};
 use crate::hint::Hint;
 use crate::{repo, setup};
 
-/// The tests are in a module of this name, in the programs below.
+/// The engine's own tests are in a module of this name.
 pub const MODULE: &str = "firecracker_on_kvm::";
-/// Packages and the integration tests in them.
-const PROGRAMS: &[(&str, &str)] = &[("rekindle", "engine_contract")];
+/// The programs and, of each, the tests.
+const PROGRAMS: &[Program] = &[
+    Program { package: "rekindle", test: "engine_contract", module: MODULE },
+];
+/// The command line, which the end-to-end suite runs.
+const COMMAND: &str = "rekindle";
+/// What the tests write in the shared directory.
+const SKIPS: &str = "skips";
+const ENGINES: &str = "engines";
 
 /// Variables that reach the tests in the lab.
 const TUNING: &[&str] = &["REKINDLE_FAULTS", "REKINDLE_ROUNDS"];
 /// How often the tests are tried in a lab that breaks.
 const ATTEMPTS: u32 = 2;
+
+/// A test program.
+struct Program {
+    package: &'static str,
+    test: &'static str,
+    /// What the names of its tests on Firecracker begin with.
+    module: &'static str,
+}
+
+/// A test program that is built.
+struct Built {
+    path: PathBuf,
+    module: &'static str,
+}
+
+/// Everything that is needed beside kernel and image.
+struct Kit {
+    firecracker: PathBuf,
+    command: PathBuf,
+    programs: Vec<Built>,
+}
 
 /// Where the tests can run.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,6 +75,8 @@ pub struct Report {
     pub passed: bool,
     /// What the tests wrote to the skip file.
     pub skips: String,
+    /// What they wrote to the file of engines.
+    pub engines: String,
 }
 
 /// Looks where the tests can run.
@@ -68,14 +99,21 @@ pub fn place(cache: &Cache) -> Place {
 
 /// Builds the tests and runs them; `line` gets every line they print.
 pub fn run(cache: &Cache, filter: &[String], line: &mut dyn FnMut(&str)) -> Result<Report> {
-    let firecracker = setup::find_firecracker(cache).context("there is no Firecracker binary")?;
-    let programs = PROGRAMS.iter().map(|(package, test)| build(package, test)).collect::<Result<Vec<_>>>()?;
+    let built = |program: &Program| -> Result<Built> {
+        let path = build(&["test", "--no-run"], program.package, &["--test", program.test], program.test)?;
+        Ok(Built { path, module: program.module })
+    };
+    let kit = Kit {
+        firecracker: setup::find_firecracker(cache).context("there is no Firecracker binary")?,
+        command: build(&["build"], COMMAND, &["--bin", COMMAND], COMMAND)?,
+        programs: PROGRAMS.iter().map(built).collect::<Result<_>>()?,
+    };
     if place(cache) == Place::Here {
-        return here(cache, &firecracker, &programs, filter, line);
+        return here(cache, &kit, filter, line);
     }
-    let script = script(&programs, filter);
+    let script = script(&kit, filter);
     for attempt in 1.. {
-        match in_lab(cache, &firecracker, &programs, &script, line) {
+        match in_lab(cache, &kit, &script, line) {
             // An emulated processor now and then trips over code that the kernel patches while it runs.
             Err(error) if attempt < ATTEMPTS => eprintln!("lab: it broke, trying again: {error:#}"),
             result => return result,
@@ -84,45 +122,44 @@ pub fn run(cache: &Cache, filter: &[String], line: &mut dyn FnMut(&str)) -> Resu
     unreachable!("the last attempt returns")
 }
 
-fn in_lab(
-    cache: &Cache,
-    firecracker: &Path,
-    programs: &[PathBuf],
-    script: &str,
-    line: &mut dyn FnMut(&str),
-) -> Result<Report> {
+fn in_lab(cache: &Cache, kit: &Kit, script: &str, line: &mut dyn FnMut(&str)) -> Result<Report> {
     // One at a time: they would share the lab and overwrite each other's files in it.
     let _alone = cache.scratch("lab-tests")?;
     let lab = Lab::join(cache, Life::Bound)?;
-    stage(cache, &lab.share(), firecracker, programs)?;
+    let share = lab.share();
+    stage(cache, &share, kit)?;
     // Shown when it is complete: of a lab that breaks half-way nothing is to be counted.
     let mut lines = Vec::new();
     let mut keep = |text: &str| lines.push(text.to_owned());
     let code =
         lab.run(script, &mut Lines { pending: Vec::new(), line: &mut keep }, &mut std::io::stderr())?;
     lines.iter().for_each(|text| line(text));
-    let skips = fs::read_to_string(lab.share().join("skips")).unwrap_or_default();
-    Ok(Report { passed: code == 0, skips })
+    let told = |name: &str| fs::read_to_string(share.join(name)).unwrap_or_default();
+    Ok(Report { passed: code == 0, skips: told(SKIPS), engines: told(ENGINES) })
 }
 
 /// What runs in the lab.
-fn script(programs: &[PathBuf], filter: &[String]) -> String {
-    let names = programs.iter().filter_map(|path| path.file_name());
-    let paths: Vec<PathBuf> = names.map(|name| Path::new("./tests").join(name)).collect();
+fn script(kit: &Kit, filter: &[String]) -> String {
+    let inside = |program: &Built| {
+        let name = program.path.file_name().unwrap_or_default();
+        Built { path: Path::new("./tests").join(name), module: program.module }
+    };
+    let programs: Vec<Built> = kit.programs.iter().map(inside).collect();
     let asked =
         TUNING.iter().filter_map(|name| Some(format!("{name}={}", quote(&std::env::var(name).ok()?))));
     format!(
         "rm -rf /room/suite; cp -r /share/suite /room/suite && cd /room/suite || exit 1; \
-         export REKINDLE_CACHE=/room/suite/cache REKINDLE_FIRECRACKER=/room/suite/bin/firecracker \
-         REKINDLE_SKIP_FILE=/share/skips TMPDIR=/room {}; {}",
+         export REKINDLE_LAB=1 REKINDLE_ENGINE=firecracker REKINDLE_CACHE=/room/suite/cache \
+         REKINDLE_FIRECRACKER=/room/suite/bin/firecracker REKINDLE_BIN=/room/suite/bin/{COMMAND} \
+         REKINDLE_SKIP_FILE=/share/{SKIPS} REKINDLE_ENGINE_FILE=/share/{ENGINES} TMPDIR=/room {}; {}",
         asked.collect::<Vec<_>>().join(" "),
-        tests(&paths, filter)
+        tests(&programs, filter)
     )
 }
 
-/// Runs the tests of the module, or those of them whose name contains a word of the filter: libtest alone
-/// would run what has the one or the other. Words that begin with a dash are for libtest.
-fn tests(programs: &[PathBuf], filter: &[String]) -> String {
+/// Runs the tests on Firecracker, or those of them whose name contains a word of the filter: libtest alone
+/// would run what is in the module or has such a name. Words that begin with a dash are for libtest.
+fn tests(programs: &[Built], filter: &[String]) -> String {
     let (options, words): (Vec<&String>, Vec<&String>) =
         filter.iter().partition(|word| word.starts_with('-'));
     let join = |words: Vec<String>| words.join(" ");
@@ -131,29 +168,29 @@ fn tests(programs: &[PathBuf], filter: &[String]) -> String {
     } else {
         format!("grep -F {}", join(words.iter().map(|word| format!("-e {}", quote(word))).collect()))
     };
-    format!(
-        "code=0; for program in {}; do \
-         chosen=$($program {MODULE} --list --format terse | sed -n 's/: test$//p' | {choice}); \
-         [ -z \"$chosen\" ] || $program --test-threads=1 {} --exact $chosen || code=1; done; exit $code",
-        join(programs.iter().map(|path| quote(&path.display().to_string())).collect()),
-        join(options.iter().map(|word| quote(word)).collect())
-    )
+    let options = join(options.iter().map(|word| quote(word)).collect());
+    let one = |program: &Built| {
+        let path = quote(&program.path.display().to_string());
+        format!(
+            "chosen=$({path} {} --list --format terse | sed -n 's/: test$//p' | {choice}); \
+             [ -z \"$chosen\" ] || {path} --test-threads=1 {options} --exact $chosen || code=1; ",
+            program.module
+        )
+    };
+    format!("code=0; {}exit $code", join(programs.iter().map(one).collect()))
 }
 
-fn here(
-    cache: &Cache,
-    firecracker: &Path,
-    programs: &[PathBuf],
-    filter: &[String],
-    line: &mut dyn FnMut(&str),
-) -> Result<Report> {
-    let skips = tempfile::NamedTempFile::new().context("cannot create the skip file")?;
+fn here(cache: &Cache, kit: &Kit, filter: &[String], line: &mut dyn FnMut(&str)) -> Result<Report> {
+    let told = tempfile::tempdir().context("cannot create a directory for what the tests tell")?;
     let mut child = Command::new("sh")
         .arg("-c")
-        .arg(tests(programs, filter))
+        .arg(tests(&kit.programs, filter))
+        .env("REKINDLE_ENGINE", "firecracker")
         .env("REKINDLE_CACHE", cache.root())
-        .env("REKINDLE_FIRECRACKER", firecracker)
-        .env("REKINDLE_SKIP_FILE", skips.path())
+        .env("REKINDLE_FIRECRACKER", &kit.firecracker)
+        .env("REKINDLE_BIN", &kit.command)
+        .env("REKINDLE_SKIP_FILE", told.path().join(SKIPS))
+        .env("REKINDLE_ENGINE_FILE", told.path().join(ENGINES))
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start the tests")?;
@@ -162,14 +199,17 @@ fn here(
         line(&text?);
     }
     let passed = child.wait()?.success();
-    Ok(Report { passed, skips: fs::read_to_string(skips.path())? })
+    let told = |name: &str| fs::read_to_string(told.path().join(name)).unwrap_or_default();
+    Ok(Report { passed, skips: told(SKIPS), engines: told(ENGINES) })
 }
 
 /// Puts everything the tests need into the shared directory.
-fn stage(cache: &Cache, share: &Path, firecracker: &Path, programs: &[PathBuf]) -> Result<()> {
+fn stage(cache: &Cache, share: &Path, kit: &Kit) -> Result<()> {
     let suite = share.join("suite");
     let _ = fs::remove_dir_all(&suite);
-    let _ = fs::remove_file(share.join("skips"));
+    for name in [SKIPS, ENGINES] {
+        let _ = fs::remove_file(share.join(name));
+    }
     let put = |source: &Path, target: PathBuf| -> Result<()> {
         if let Some(dir) = target.parent() {
             fs::create_dir_all(dir)?;
@@ -179,37 +219,43 @@ fn stage(cache: &Cache, share: &Path, firecracker: &Path, programs: &[PathBuf]) 
             .hint("run `cargo xtask build`")?;
         Ok(())
     };
-    put(firecracker, suite.join("bin/firecracker"))?;
-    put(&firecracker.with_file_name("jailer"), suite.join("bin/jailer"))?;
-    for file in ["kernel/current/vmlinux", "images/minimal/current/image.erofs"] {
-        put(&cache.root().join(file), suite.join("cache").join(file))?;
+    put(&kit.firecracker, suite.join("bin/firecracker"))?;
+    put(&kit.firecracker.with_file_name("jailer"), suite.join("bin/jailer"))?;
+    put(&kit.command, suite.join("bin").join(COMMAND))?;
+    for (dir, file) in [("kernel/current", "vmlinux"), ("images/minimal/current", "image.erofs")] {
+        for name in [file, MANIFEST] {
+            let path = Path::new(dir).join(name);
+            put(&cache.root().join(&path), suite.join("cache").join(&path))?;
+        }
     }
-    for program in programs {
-        put(program, suite.join("tests").join(program.file_name().unwrap_or_default()))?;
+    for program in &kit.programs {
+        put(&program.path, suite.join("tests").join(program.path.file_name().unwrap_or_default()))?;
     }
     Ok(())
 }
 
-/// The program of one integration test, up to date.
-fn build(package: &str, test: &str) -> Result<PathBuf> {
+/// A program of the workspace, up to date.
+fn build(verb: &[&str], package: &str, target: &[&str], name: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
         .current_dir(repo::root())
-        .args(["test", "--no-run", "--message-format=json", "--package", package, "--test", test])
+        .args(verb)
+        .args(["--message-format=json", "--package", package])
+        .args(target)
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start cargo")?;
     (|| {
-        ensure!(output.status.success(), "the test {test} does not build");
+        ensure!(output.status.success(), "{name} does not build");
         Ok(())
     })()
     .hint("cargo's messages above say why")?;
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == test)
+        .filter(|message| message["target"]["name"] == name)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .with_context(|| format!("cargo names no program for the test {test}"))
+        .with_context(|| format!("cargo names no program for {name}"))
 }
 
 fn quote(word: &str) -> String {
@@ -250,10 +296,11 @@ mod tests {
         let text = "#!/bin/sh\ncase \"$*\" in *--list*) printf '%s: test\\n' firecracker_on_kvm::a_one \\\n \
                     firecracker_on_kvm::b_two;; *) echo \"$@\";; esac\n";
         fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let run = |filter: &[&str]| {
             let filter: Vec<String> = filter.iter().map(|word| (*word).to_owned()).collect();
-            let script = tests(std::slice::from_ref(&program), &filter).replace("$program ", "sh $program ");
-            let output = Command::new("sh").arg("-c").arg(script).output().unwrap();
+            let built = Built { path: program.clone(), module: MODULE };
+            let output = Command::new("sh").arg("-c").arg(tests(&[built], &filter)).output().unwrap();
             String::from_utf8(output.stdout).unwrap()
         };
         let all = "--test-threads=1 --exact firecracker_on_kvm::a_one firecracker_on_kvm::b_two\n";

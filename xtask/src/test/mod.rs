@@ -2,7 +2,7 @@
 //!
 //! Formatting, clippy and tidy count as one test each. A test that could not run on this
 //! machine says so in the skip file; it is counted as skipped, with its reason, and not
-//! as passed.
+//! as passed. A test with a virtual machine also says which engine ran it.
 
 mod tally;
 
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cache::Cache;
 use crate::{agent, hint, kernel, lab, recipe, repo, rootfs, setup, tidy};
-use tally::Tally;
+use tally::{Tally, Where};
 
 /// What to run.
 #[derive(clap::Args, Default)]
@@ -39,11 +39,14 @@ pub fn run(args: &Args) -> Result<()> {
     let mut variables: Vec<(&str, OsString)> = Vec::new();
     tally.record("preparation", outcome(&prepare(args, &mut variables)));
 
-    let in_lab = wants_lab(args);
-    let skips = tempfile::NamedTempFile::new().context("cannot create the skip file")?;
-    variables.push(("REKINDLE_SKIP_FILE", skips.path().into()));
+    let production = Production::choose(args);
+    let told = tempfile::tempdir().context("cannot create a directory for what tests tell")?;
+    let (skips, engines) = (told.path().join("skips"), told.path().join("engines"));
+    variables.push(("REKINDLE_SKIP_FILE", skips.clone().into()));
+    variables.push(("REKINDLE_ENGINE_FILE", engines.clone().into()));
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast", "--"]);
-    command.args(&args.filter).args(in_lab.then_some(["--skip", lab::MODULE]).into_iter().flatten());
+    let elsewhere = matches!(production, Production::Run(_)).then_some(["--skip", lab::MODULE]);
+    command.args(&args.filter).args(elsewhere.into_iter().flatten());
     command.envs(variables).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start cargo test")?;
     let output = child.stdout.take().context("cargo test has no output")?;
@@ -53,11 +56,19 @@ pub fn run(args: &Args) -> Result<()> {
         tally.read(&line);
     }
     tally.end(child.wait()?.success());
-    tally.skip(&std::fs::read_to_string(skips.path())?);
-    if in_lab {
-        eprintln!("==> the Firecracker tests, in the lab");
-        let ran = outcome(&lab_tests(&args.filter, &mut tally));
-        tally.record("the lab", ran);
+    tally.skip(&std::fs::read_to_string(skips).unwrap_or_default());
+    tally.ran_on(&std::fs::read_to_string(engines).unwrap_or_default());
+    match production {
+        Production::Run(place) => {
+            eprintln!(
+                "==> the tests on Firecracker{}",
+                if place == Where::Lab { ", in the lab" } else { "" }
+            );
+            let ran = outcome(&production_tests(&args.filter, place, &mut tally));
+            tally.record("the tests on Firecracker", ran);
+        }
+        Production::Skip(reason) => tally.unavailable("the tests on Firecracker", &reason),
+        Production::NotAsked => {}
     }
 
     print!("{}", tally.details());
@@ -90,19 +101,43 @@ fn prepare(args: &Args, variables: &mut Vec<(&str, OsString)>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the Firecracker tests run in the lab: where they can run here, or nowhere, cargo's own run of
-/// them is all there is to do.
-fn wants_lab(args: &Args) -> bool {
-    let asked = args.filter.is_empty() || args.filter.iter().any(|word| lab::MODULE.contains(word.as_str()));
-    asked && !args.fast && Cache::open().is_ok_and(|cache| lab::place(&cache) == lab::Place::Lab)
+/// What happens with the tests on Firecracker: the engine's own, and the end-to-end suite, which cargo's run
+/// of the workspace has on QEMU.
+enum Production {
+    Run(Where),
+    /// Nowhere, and why.
+    Skip(String),
+    NotAsked,
 }
 
-fn lab_tests(filter: &[String], tally: &mut Tally) -> Result<()> {
+impl Production {
+    fn choose(args: &Args) -> Self {
+        // With a filter a person is after one test; `cargo xtask lab test` takes filters of its own.
+        let asked =
+            args.filter.is_empty() || args.filter.iter().any(|word| lab::MODULE.contains(word.as_str()));
+        if !asked {
+            return Self::NotAsked;
+        }
+        if args.fast {
+            return Self::Skip("--fast leaves them out".to_owned());
+        }
+        match Cache::open().map(|cache| lab::place(&cache)) {
+            Ok(lab::Place::Here) => Self::Run(Where::Here),
+            Ok(lab::Place::Lab) => Self::Run(Where::Lab),
+            Ok(lab::Place::Nowhere { reason }) => Self::Skip(reason),
+            Err(error) => Self::Skip(error.to_string()),
+        }
+    }
+}
+
+fn production_tests(filter: &[String], place: Where, tally: &mut Tally) -> Result<()> {
+    tally.at(place);
     let report = lab::test(&Cache::open()?, filter, &mut |line| {
         println!("{line}");
         tally.read(line);
     })?;
     tally.skip(&report.skips);
+    tally.ran_on(&report.engines);
     tally.end(report.passed);
     Ok(())
 }

@@ -1,7 +1,26 @@
-//! Counting what libtest prints.
+//! Counting what libtest prints, and collecting what the tests tell about themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+
+/// Where tests run: here, or in the lab.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Where {
+    /// On this machine.
+    #[default]
+    Here,
+    /// In the lab.
+    Lab,
+}
+
+impl Where {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Here => "",
+            Self::Lab => ", lab",
+        }
+    }
+}
 
 /// Counts of one run.
 #[derive(Default)]
@@ -14,10 +33,19 @@ pub struct Tally {
     test_failed: bool,
     /// Test programs that began and have not printed their result.
     running: usize,
-    skips: BTreeMap<String, String>,
+    skips: BTreeMap<(String, Where), String>,
+    /// Of each test with a virtual machine: the engines it ran on, and where.
+    engines: BTreeMap<String, BTreeSet<(String, Where)>>,
+    /// Where the tests that are being read run.
+    now: Where,
 }
 
 impl Tally {
+    /// What is read from now on happened there.
+    pub fn at(&mut self, place: Where) {
+        self.now = place;
+    }
+
     /// Counts a check that is not a libtest test.
     pub fn record(&mut self, name: &str, passed: bool) {
         if passed {
@@ -49,7 +77,8 @@ impl Tally {
         } else if let Some(name) =
             line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
         {
-            self.failures.push(name.to_owned());
+            let place = if self.now == Where::Lab { " [lab]" } else { "" };
+            self.failures.push(format!("{name}{place}"));
         }
     }
 
@@ -70,7 +99,14 @@ impl Tally {
     pub fn skip(&mut self, text: &str) {
         for line in text.lines() {
             let (name, reason) = line.split_once('\t').unwrap_or((line, "no reason given"));
-            self.skips.insert(name.to_owned(), reason.to_owned());
+            self.skips.insert((name.to_owned(), self.now), reason.to_owned());
+        }
+    }
+
+    /// Takes in the file of engines: one `name<TAB>engine` a line.
+    pub fn ran_on(&mut self, text: &str) {
+        for (name, engine) in text.lines().filter_map(|line| line.split_once('\t')) {
+            self.engines.entry(name.to_owned()).or_default().insert((engine.to_owned(), self.now));
         }
     }
 
@@ -79,13 +115,24 @@ impl Tally {
         self.counted_failures > 0
     }
 
-    /// The skips with their reasons, then the failures.
+    /// The engines each test ran on, the skips with their reasons, then the failures.
     pub fn details(&self) -> String {
         let mut text = String::new();
+        if !self.engines.is_empty() {
+            text.push_str("\nengines of the tests with virtual machines:\n");
+        }
+        for (name, engines) in &self.engines {
+            let words = engines.iter().map(|(engine, place)| {
+                let skipped = self.skips.contains_key(&(name.clone(), *place));
+                format!("[{engine}{}{}]", place.label(), if skipped { ", skipped" } else { "" })
+            });
+            let _ = writeln!(text, "  {name} {}", words.collect::<Vec<_>>().join(" "));
+        }
         if !self.skips.is_empty() {
             text.push_str("\nskipped on this machine:\n");
-            for (name, reason) in &self.skips {
-                let _ = writeln!(text, "  {name}: {reason}");
+            for ((name, place), reason) in &self.skips {
+                let place = if *place == Where::Lab { " [lab]" } else { "" };
+                let _ = writeln!(text, "  {name}{place}: {reason}");
             }
         }
         if !self.failures.is_empty() {
@@ -136,6 +183,30 @@ mod tests {
         assert_eq!(tally.line(), "7 passed, 1 failed, 2 skipped");
         assert!(tally.failed());
         assert_eq!(tally.details(), "\nskipped on this machine:\n  x::y: no kvm\n\nfailed:\n  a::b\n");
+    }
+
+    #[test]
+    fn a_test_that_ran_on_several_engines_is_listed_with_all_of_them_and_its_skips_count_one_by_one() {
+        let mut tally = Tally::default();
+        tally.read("test result: ok. 2 passed; 0 failed; 0 ignored");
+        tally.ran_on("sandbox::clones::a\tqemu\nsandbox::limits::b\tqemu\n");
+        tally.skip("sandbox::limits::b\tbusy\n");
+        tally.at(Where::Lab);
+        tally.read("test clones::a ... FAILED");
+        tally.read("test result: FAILED. 1 passed; 1 failed; 0 ignored");
+        tally.ran_on("sandbox::clones::a\tfirecracker\nsandbox::limits::b\tfirecracker\n");
+        tally.skip("sandbox::limits::b\tslow\n");
+        let text = tally.details();
+        for line in [
+            "  sandbox::clones::a [firecracker, lab] [qemu]\n",
+            "  sandbox::limits::b [firecracker, lab, skipped] [qemu, skipped]\n",
+            "  sandbox::limits::b: busy\n",
+            "  sandbox::limits::b [lab]: slow\n",
+            "failed:\n  clones::a [lab]\n",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in {text}");
+        }
+        assert_eq!(tally.line(), "1 passed, 1 failed, 2 skipped");
     }
 
     #[test]

@@ -8,20 +8,18 @@ use futures::future::join_all;
 use rekindle::vm::Vm;
 use rekindle_e2e::guest::{node, output, python, shell};
 
-/// Clones restored at once.
-const CROWD: usize = 8;
 /// Memory an idle clone may have for itself.
 const PRIVATE_KIB: u64 = 32 * 1024;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn eight_clones_at_once_answer_apart_from_each_other_and_leave_the_snapshot_as_it_was() {
+async fn a_crowd_of_clones_at_once_answers_apart_from_each_other_and_leave_the_snapshot_as_it_was() {
     let lab = lab!();
     let _alone = lab.alone().await;
     lab.snapshot.verify().expect("whole before");
-    let clones: Vec<Vm> = join_all((0..CROWD).map(|_| lab.clone())).await;
+    let clones: Vec<Vm> = join_all((0..lab.crowd()).map(|_| lab.clone())).await;
 
     let private: Vec<u64> = clones.iter().map(|vm| private_kib(lab.monitor(vm))).collect();
-    eprintln!("private memory of {CROWD} idle clones in KiB: {private:?}");
+    eprintln!("private memory of {} idle clones in KiB: {private:?}", clones.len());
 
     let write = |(number, vm)| async move {
         output(vm, shell(&format!("echo {number} | tee mine-{number} > /tmp/shared; sync"))).await

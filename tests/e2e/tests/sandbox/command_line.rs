@@ -132,7 +132,11 @@ async fn json_tells_everything_and_its_stages_add_up() {
         json["stderr"]["text"].as_str().is_some_and(|text| text.contains("ModuleNotFoundError")),
         "{json}"
     );
-    assert_eq!((json["template"].as_str(), json["engine"].as_str()), (Some("minimal"), Some("qemu")));
+    let engine = rekindle_e2e::engine().to_string();
+    assert_eq!(
+        (json["template"].as_str(), json["engine"].as_str()),
+        (Some("minimal"), Some(engine.as_str()))
+    );
     for field in ["wall_micros", "cpu_micros", "peak_memory_bytes"] {
         assert!(json["usage"][field].as_u64().is_some_and(|number| number > 0), "{field}: {json}");
     }

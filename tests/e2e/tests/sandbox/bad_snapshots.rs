@@ -5,7 +5,8 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rekindle_e2e::cli::{Ended, command, ended, program, rekindle};
+use rekindle::engine::EngineKind;
+use rekindle_e2e::cli::{Ended, command, ended, program, rekindle, settle};
 use rekindle_e2e::leftovers;
 use tokio::process::Command;
 
@@ -82,7 +83,11 @@ async fn a_snapshot_whose_description_was_edited_is_never_restored() {
     let data = data.path();
     let dir = snapshot_dir(data);
     let manifest = fs::read_to_string(dir.join("manifest.json")).expect("readable");
-    let foreign = manifest.replace("\"qemu\"", "\"firecracker\"");
+    let (own, other) = match rekindle_e2e::engine() {
+        EngineKind::Qemu => ("\"qemu\"", "\"firecracker\""),
+        _ => ("\"firecracker\"", "\"qemu\""),
+    };
+    let foreign = manifest.replace(own, other);
     assert_ne!(manifest, foreign);
     fs::write(dir.join("manifest.json"), foreign).expect("written");
     let listed = rekindle(data, &["template", "ls"]).await;
@@ -125,7 +130,8 @@ async fn a_full_disk_is_a_clear_error_and_no_half_snapshot() {
         exit $code"#;
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script, "sh"]).arg(data.path()).arg(program());
-    let full = ended(command.env("REKINDLE_DATA", data.path()).kill_on_drop(true)).await;
+    settle(&mut command, data.path());
+    let full = ended(&mut command).await;
     if full.code == Some(77) {
         rekindle_test_support::skip!("a small disk cannot be mounted here");
     }
@@ -150,7 +156,8 @@ async fn a_host_that_runs_out_of_disk_gives_the_guest_an_error_and_does_not_stop
         code=$?; rm -f "$1.img"; exit $code"#;
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script, "sh"]).arg(data.path()).arg(program()).arg(copy.path());
-    let full = ended(command.env("REKINDLE_DATA", data.path()).kill_on_drop(true)).await;
+    settle(&mut command, data.path());
+    let full = ended(&mut command).await;
     if full.code == Some(77) {
         rekindle_test_support::skip!("a small disk cannot be mounted here");
     }

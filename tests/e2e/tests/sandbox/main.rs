@@ -1,4 +1,5 @@
-//! Real virtual machines on the portable engine: what a sandbox is, keeps to, survives and leaves behind.
+//! Real virtual machines: what a sandbox is, keeps to, survives and leaves behind. The same on every engine;
+//! `REKINDLE_ENGINE` names it.
 //!
 //! One program, so that one snapshot serves all of it. Deadlines are generous and assertions are on ratios,
 //! because an emulated guest on a busy host takes its time.
@@ -7,7 +8,10 @@
 macro_rules! lab {
     () => {
         match rekindle_e2e::Lab::get() {
-            Ok(lab) => lab,
+            Ok(lab) => {
+                rekindle_test_support::ran_on!(rekindle_e2e::engine());
+                lab
+            }
             Err(reason) => rekindle_test_support::skip!("{reason}"),
         }
     };

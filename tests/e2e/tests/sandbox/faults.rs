@@ -80,5 +80,5 @@ async fn a_dropped_machine_is_stopped_and_leaves_nothing() {
     }
     assert!(gone());
     let words = std::fs::read_to_string(format!("/proc/{monitor}/cmdline")).unwrap_or_default();
-    assert!(!words.contains("qemu"), "{words}");
+    assert!(!words.contains("qemu") && !words.contains("firecracker"), "{words}");
 }
