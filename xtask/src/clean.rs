@@ -30,7 +30,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let mut folders = vec!["debs"];
     if args.all {
-        folders.extend(["kernel", "images", "base", "downloads", "logs", "firecracker"]);
+        folders.extend(["kernel", "images", "base", "downloads", "registry", "logs", "firecracker"]);
     }
     for folder in folders {
         let path = cache.root().join(folder);

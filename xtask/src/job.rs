@@ -148,6 +148,14 @@ fn explain(log: &str) -> String {
     } else if has(&["Unable to locate package", "has no installation candidate", "Couldn't find any package"])
     {
         "check the names under `packages` in the recipe against the Debian release it names".into()
+    } else if has(&["DO NOT MATCH THE HASHES"]) {
+        "the package changed or was damaged on the way; do not use it, check the recipe".into()
+    } else if has(&["NewConnectionError", "ConnectTimeoutError", "EAI_AGAIN", "ENOTFOUND", "ECONNREFUSED"]) {
+        "the package index cannot be reached: check the network, and the index that `pip3 config list` or \
+         `npm config get registry` names"
+            .into()
+    } else if has(&["No matching distribution found", "code E404", "code ETARGET"]) {
+        "check name and version in the recipe; a mirror that pip or npm is configured for may lack it".into()
     } else if has(&[
         "Could not resolve",
         "Temporary failure",
@@ -212,5 +220,6 @@ mod tests {
         assert!(explain("tar: write: No space left on device").contains("make room"));
         assert!(explain("E: Unable to locate package nope").contains("packages"));
         assert!(explain("Temporary failure resolving 'mirror'").contains("REKINDLE_MIRROR"));
+        assert!(explain("npm error code ETARGET").contains("check name and version"));
     }
 }

@@ -18,6 +18,7 @@ mod job;
 mod kernel;
 mod lab;
 mod recipe;
+mod registry;
 mod repo;
 mod rootfs;
 mod setup;

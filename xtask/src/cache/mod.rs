@@ -6,7 +6,8 @@
 //! <cache>/tmp/<kind>-<key>/   a result being built, owned by whoever holds the lock
 //! <cache>/locks/<kind>-<key>  its lock
 //! <cache>/logs/               full logs of the builds
-//! <cache>/downloads/          files by their sha256
+//! <cache>/downloads/          files from the network by their sha256
+//! <cache>/registry/           packages of PyPI and npm by their sha256, each in a folder
 //! ```
 //!
 //! A lock is held by the process that builds and by the commands it started, so a build

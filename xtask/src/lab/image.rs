@@ -14,7 +14,7 @@ use crate::cache::{Built, Cache, MANIFEST};
 use crate::hash::Key;
 use crate::hint::Hint;
 use crate::job::{Job, bound_command};
-use crate::rootfs::{EPOCH, debootstrap, quote, script, variable};
+use crate::rootfs::{EPOCH, Mirrors, debootstrap, mirrors, quote, script};
 use crate::{hygiene, repo, setup};
 
 /// The unpacked kernel.
@@ -99,8 +99,7 @@ fn make(cache: &Cache, job: &mut Job, work: &Path) -> Result<()> {
 }
 
 fn bootstrap(work: &Path, debs: &Path, inputs: &Path, tar: &Path) -> std::process::Command {
-    let mirror = variable("REKINDLE_MIRROR", "http://deb.debian.org/debian");
-    let security = variable("REKINDLE_SECURITY_MIRROR", "http://deb.debian.org/debian-security");
+    let Mirrors { main, security } = mirrors();
     let mut command = debootstrap();
     if geteuid().is_root() {
         command.env("TMPDIR", work);
@@ -124,8 +123,8 @@ fn bootstrap(work: &Path, debs: &Path, inputs: &Path, tar: &Path) -> std::proces
         .arg("--customize-hook=rm -rf \"$1\"/rekindle-build")
         .arg(RELEASE)
         .arg(tar)
-        .arg(format!("deb {mirror} {RELEASE} main"))
-        .arg(format!("deb {mirror} {RELEASE}-updates main"))
+        .arg(format!("deb {main} {RELEASE} main"))
+        .arg(format!("deb {main} {RELEASE}-updates main"))
         .arg(format!("deb {security} {RELEASE}-security main"));
     command
 }

@@ -13,12 +13,12 @@ use anyhow::{Context, Result};
 use nix::unistd::geteuid;
 use serde::Serialize;
 
+use super::mirror::{Mirrors, mirrors};
 use crate::cache::{Built, Cache, MANIFEST};
-use crate::download;
 use crate::hash::Key;
 use crate::job::{Job, bound_command};
-use crate::recipe::Recipe;
-use crate::{hygiene, repo, setup};
+use crate::recipe::{Node, Pin, Recipe};
+use crate::{hygiene, registry, repo, setup};
 
 /// The tree, with real owners if root built it.
 pub const TREE: &str = "tree";
@@ -72,8 +72,7 @@ pub fn make(cache: &Cache, job: &mut Job, recipe: &Recipe, work: &Path) -> Resul
     fs::create_dir_all(&debs)?;
 
     job.step(&format!("installing Debian {}", recipe.debian.release))?;
-    let mirror = variable("REKINDLE_MIRROR", "http://deb.debian.org/debian");
-    let security = variable("REKINDLE_SECURITY_MIRROR", "http://deb.debian.org/debian-security");
+    let Mirrors { main, security } = mirrors();
     let release = &recipe.debian.release;
     let mut command = debootstrap();
     command.env_clear();
@@ -103,8 +102,8 @@ pub fn make(cache: &Cache, job: &mut Job, recipe: &Recipe, work: &Path) -> Resul
         .arg("--customize-hook=rm -rf \"$1\"/rekindle-build")
         .arg(release)
         .arg(work.join(TAR))
-        .arg(format!("deb {mirror} {release} main"))
-        .arg(format!("deb {mirror} {release}-updates main"))
+        .arg(format!("deb {main} {release} main"))
+        .arg(format!("deb {main} {release}-updates main"))
         .arg(format!("deb {security} {release}-security main"));
     job.run(&mut command)?;
     hygiene::no_mounts_under(work)?;
@@ -138,20 +137,22 @@ fn stage_inputs(cache: &Cache, job: &mut Job, recipe: &Recipe, inputs: &Path) ->
         fs::create_dir_all(inputs.join(folder))?;
     }
     fs::copy(customize(), inputs.join("customize.sh"))?;
+    let node = recipe.node.as_ref().map(Node::wheel);
+    let pins: Vec<&Pin> = recipe.pip.iter().chain(&node).collect();
+    let mut files = registry::wheels(cache, job, &recipe.debian.python, &pins)?;
+    let node = node.and_then(|_| files.pop());
     let mut requirements = String::new();
-    for wheel in &recipe.pip {
-        let file = download::fetch(cache, job, &wheel.url, &wheel.sha256)?;
-        let name = wheel.url.rsplit('/').next().unwrap_or(&wheel.name);
-        fs::copy(file, inputs.join("wheels").join(name))?;
+    for (wheel, file) in recipe.pip.iter().zip(&files) {
+        fs::copy(file, inputs.join("wheels").join(file.file_name().context("a wheel has no name")?))?;
         requirements += &format!("{}=={} --hash=sha256:{}\n", wheel.name, wheel.version, wheel.sha256);
     }
     fs::write(inputs.join("requirements.txt"), requirements)?;
-    if let Some(node) = &recipe.node {
-        fs::copy(download::fetch(cache, job, &node.url, &node.sha256)?, inputs.join("node.whl"))?;
+    if let Some(wheel) = &node {
+        fs::copy(wheel, inputs.join("node.whl"))?;
     }
     let mut list = String::new();
-    for (index, package) in recipe.npm.iter().enumerate() {
-        let file = download::fetch(cache, job, &package.url, &package.sha256)?;
+    let archives = registry::npm(cache, job, &recipe.npm, node.as_deref())?;
+    for (index, (package, file)) in recipe.npm.iter().zip(&archives).enumerate() {
         fs::copy(file, inputs.join("npm").join(format!("{index}.tgz")))?;
         list += &format!("{index}.tgz {}", package.name);
         for (command, path) in &package.bin {
@@ -169,11 +170,6 @@ fn stage_inputs(cache: &Cache, job: &mut Job, recipe: &Recipe, inputs: &Path) ->
 
 fn customize() -> std::path::PathBuf {
     repo::root().join("rootfs/customize.sh")
-}
-
-/// A variable of the environment, or what stands for it.
-pub fn variable(name: &str, default: &str) -> String {
-    std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned())
 }
 
 /// A path as one word of mmdebstrap's hooks, which are split like a shell would.

@@ -7,6 +7,7 @@
 
 mod base;
 mod image;
+mod mirror;
 mod reproduce;
 
 use std::path::Path;
@@ -20,8 +21,9 @@ use crate::job::bound_command;
 use crate::recipe::{self, Recipe};
 use crate::{agent, repo, setup};
 
-pub use base::{debootstrap, quote, variable};
+pub use base::{debootstrap, quote};
 pub use image::IMAGE;
+pub use mirror::{Mirrors, mirrors};
 
 /// The one timestamp in every image: 2025-01-01. Real ones would change every build.
 pub const EPOCH: &str = "1735689600";

@@ -19,6 +19,35 @@ const ARCHIVES: [(&str, &str); 2] = [
     ("aarch64", "8d0e69f6d6f9a1724551f607f18504052c16c1828ee3d4d7b6e6c73380871e0e"),
 ];
 
+/// Where releases are; a mirror of it is named in `REKINDLE_FIRECRACKER_MIRROR`.
+const RELEASES: &str = "https://github.com/firecracker-microvm/firecracker/releases/download";
+
+/// The one archive to download.
+struct Release {
+    base: String,
+    machine: String,
+    sha256: String,
+}
+
+impl Release {
+    /// The pinned release for this machine.
+    fn pinned() -> Result<Self> {
+        let machine = std::env::consts::ARCH;
+        let (_, sha256) = ARCHIVES
+            .iter()
+            .find(|(name, _)| *name == machine)
+            .with_context(|| format!("there is no Firecracker release for {machine}"))?;
+        let mirror = std::env::var("REKINDLE_FIRECRACKER_MIRROR").ok().filter(|base| !base.is_empty());
+        let base = mirror.unwrap_or_else(|| RELEASES.to_owned());
+        Ok(Self { base, machine: machine.to_owned(), sha256: (*sha256).to_owned() })
+    }
+
+    fn url(&self) -> String {
+        let base = self.base.trim_end_matches('/');
+        format!("{base}/v{VERSION}/firecracker-v{VERSION}-{}.tgz", self.machine)
+    }
+}
+
 /// A Firecracker binary that is already here: `REKINDLE_FIRECRACKER`, `PATH`, the cache.
 pub fn find(cache: &Cache) -> Option<PathBuf> {
     let named = std::env::var_os("REKINDLE_FIRECRACKER").map(PathBuf::from);
@@ -33,7 +62,7 @@ pub fn find(cache: &Cache) -> Option<PathBuf> {
 pub fn report(cache: &Cache, dry_run: bool) -> Result<String> {
     let found = match find(cache) {
         None if dry_run => return Ok("not found".to_owned()),
-        None => download(cache),
+        None => Release::pinned().and_then(|release| download(cache, &release)),
         Some(path) => Ok(path),
     };
     match found {
@@ -41,35 +70,30 @@ pub fn report(cache: &Cache, dry_run: bool) -> Result<String> {
             let version = first_line(Command::new(&path).arg("--version"))?;
             Ok(format!("{} ({version})", path.display()))
         }
-        Err(error) => {
-            // Not fatal: the portable engine needs none, and its tests are reported skips.
-            let reason = format!("{error:#}");
-            let reason = reason.lines().find(|line| line.contains("curl:")).or(reason.lines().next());
-            Ok(format!(
-                "not found, and release {VERSION} cannot be downloaded: {}\n             put the binary on \
-                 PATH or name it in REKINDLE_FIRECRACKER; without it the firecracker engine is unavailable",
-                reason.unwrap_or_default()
-            ))
-        }
+        // Not fatal: the portable engine needs none, and its tests are reported skips.
+        Err(error) => Ok(regret(&error)),
     }
 }
 
-fn download(cache: &Cache) -> Result<PathBuf> {
-    let machine = std::env::consts::ARCH;
-    let (_, sha256) = ARCHIVES
-        .iter()
-        .find(|(name, _)| *name == machine)
-        .with_context(|| format!("there is no Firecracker release for {machine}"))?;
-    let base = "https://github.com/firecracker-microvm/firecracker/releases/download";
-    let url = format!("{base}/v{VERSION}/firecracker-v{VERSION}-{machine}.tgz");
+fn regret(error: &anyhow::Error) -> String {
+    let reason = format!("{error:#}");
+    let reason = reason.lines().find(|line| line.contains("curl:")).or(reason.lines().next());
+    format!(
+        "not found, and release {VERSION} cannot be downloaded: {}\n             put the binary on \
+         PATH or name it in REKINDLE_FIRECRACKER; without it the firecracker engine is unavailable",
+        reason.unwrap_or_default()
+    )
+}
+
+fn download(cache: &Cache, release: &Release) -> Result<PathBuf> {
     let mut job = Job::start(cache, "firecracker")?;
-    let archive = download::fetch(cache, &mut job, &url, sha256)?;
+    let archive = download::fetch(cache, &mut job, &release.url(), &release.sha256)?;
     let built = cache.build("firecracker", VERSION, |work| {
         job.step("unpacking")?;
         job.run(
             bound_command("tar").arg("-xzf").arg(&archive).arg("-C").arg(work).arg("--strip-components=1"),
         )?;
-        keep(work, machine, sha256)
+        keep(work, &release.machine, &release.sha256)
     })?;
     job.finish(&format!("release {VERSION}"));
     Ok(built.dir.join("firecracker"))
@@ -91,3 +115,6 @@ fn keep(work: &Path, machine: &str, sha256: &str) -> Result<()> {
     fs::write(work.join(MANIFEST), format!("{manifest:#}\n"))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,6 +47,7 @@ const PACKAGES: &[Package] = &[
     or_program("fakeroot", "fakeroot"),
     or_program("uidmap", "newuidmap"),
     or_program("curl", "curl"),
+    or_program("python3-pip", "pip3"),
     package("ca-certificates"),
     // The portable engine and its scratch disks.
     or_program("qemu-system-x86", "qemu-system-x86_64"),
@@ -149,7 +150,8 @@ fn parse(text: &str) -> HashMap<String, String> {
     versions
 }
 
-fn on_path(program: &str) -> bool {
+/// Whether a program is installed, from Debian or elsewhere.
+pub fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // System tools are not on an ordinary user's path.
     std::env::split_paths(&path)
