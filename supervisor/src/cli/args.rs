@@ -46,6 +46,9 @@ pub struct MachineOptions {
     /// Which virtual machine monitor to use: auto, firecracker or qemu
     #[arg(long, env = "REKINDLE_ENGINE", default_value = "auto", value_parser = engine)]
     pub engine: EngineChoice,
+    /// Development only: run Firecracker without its jailer, as this user and with a view of all files
+    #[arg(long)]
+    pub no_jail: bool,
     /// Refuse to run when a limit cannot be enforced on this machine
     #[arg(long)]
     pub require_limits: bool,
@@ -140,6 +143,8 @@ pub enum TemplateCommand {
         /// Remove every snapshot that no current recipe, kernel and image would use
         #[arg(long, conflicts_with = "template")]
         unused: bool,
+        #[command(flatten)]
+        machine: MachineOptions,
     },
 }
 

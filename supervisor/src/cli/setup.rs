@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use rekindle::config::{Dirs, Recipe, RecipeError, TemplateName};
+use rekindle::engine::EngineKind;
 use rekindle::engine::detect::{self, Decision};
+use rekindle::engine::firecracker::Confinement;
 use rekindle::host::cgroup::CgroupManager;
 use rekindle::store::{Artifacts, Snapshot, Store, StoreError};
 use rekindle::vm::{BuiltTemplate, TemplateSource, UserRange, VmHost, VmHostConfig};
@@ -31,7 +33,15 @@ impl Setup {
     /// Looks at the machine, undoes what killed commands left, and opens the store.
     pub fn open(options: &MachineOptions) -> anyhow::Result<Self> {
         let dirs = Dirs::find()?;
-        let (engine, decision) = detect::detect(options.engine, None)?;
+        let confinement = if options.no_jail { Confinement::Bare } else { Confinement::Jailed };
+        let (engine, decision) = detect::detect_confined(options.engine, None, confinement)?;
+        if options.no_jail && decision.engine == EngineKind::Firecracker {
+            // Not a log message, which could be turned off.
+            eprintln!(
+                "warning: NO JAIL: Firecracker runs without its jailer, as this user and with a view of \
+                 every file of this host; never run strangers' code like this"
+            );
+        }
         tracing::info!("{decision}");
         let cgroups = CgroupManager::detect(None);
         if !options.require_limits {

@@ -4,7 +4,6 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use rekindle::config::{Dirs, TemplateName};
-use rekindle::engine::detect::EngineChoice;
 use rekindle::store::{Entry, Store};
 use serde_json::json;
 
@@ -18,7 +17,7 @@ pub async fn template(command: TemplateCommand) -> anyhow::Result<u8> {
         TemplateCommand::Build { template, machine, force } => build(&template, &machine, force).await,
         TemplateCommand::Verify { template } => verify(template.as_ref()),
         TemplateCommand::Rm { template: Some(template), .. } => rm(&template),
-        TemplateCommand::Rm { template: None, .. } => rm_unused(),
+        TemplateCommand::Rm { template: None, machine, .. } => rm_unused(&machine),
     }
 }
 
@@ -134,8 +133,8 @@ fn rm(name: &TemplateName) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn rm_unused() -> anyhow::Result<u8> {
-    let setup = Setup::open(&MachineOptions { engine: EngineChoice::Auto, require_limits: false })?;
+fn rm_unused(machine: &MachineOptions) -> anyhow::Result<u8> {
+    let setup = Setup::open(machine)?;
     let mut wanted = Vec::new();
     for name in setup::template_names()? {
         // A template whose image is not built has no snapshot anyone could use.

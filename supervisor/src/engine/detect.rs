@@ -8,10 +8,13 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::firecracker::{self, FirecrackerEngine, FoundFirecracker};
+use super::firecracker::{self, Confinement, FirecrackerEngine, FoundFirecracker};
 use super::qemu::{self, FoundQemu, QemuEngine};
 use super::{Engine, EngineKind};
 use crate::host::kvm::KvmStatus;
+
+/// When `1`, leaving the jailer out is refused. Production hosts set it.
+const REQUIRE_JAIL_ENV: &str = "REKINDLE_REQUIRE_JAIL";
 
 /// Which engine is asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,6 +88,11 @@ pub enum DetectError {
         /// Why, with a hint.
         reason: String,
     },
+    /// This host does without the jailer under no circumstances.
+    #[error(
+        "running without the jailer is refused: {REQUIRE_JAIL_ENV} is 1\nhint: leave --no-jail out; it is for development"
+    )]
+    JailRequired,
     /// None can.
     #[error("no engine can run here: firecracker: {firecracker}; qemu: {qemu}")]
     None {
@@ -130,10 +138,26 @@ pub fn decide(choice: EngineChoice, facts: &HostFacts) -> Result<Decision, Detec
 /// # Errors
 /// As [`decide`].
 pub fn detect(choice: EngineChoice, qemu: Option<&Path>) -> Result<(Arc<dyn Engine>, Decision), DetectError> {
+    detect_confined(choice, qemu, Confinement::Jailed)
+}
+
+/// Chooses and sets the engine up, with or without Firecracker's jailer.
+///
+/// # Errors
+/// As [`decide`], and when the jailer is demanded and to be left out.
+pub fn detect_confined(
+    choice: EngineChoice,
+    qemu: Option<&Path>,
+    confinement: Confinement,
+) -> Result<(Arc<dyn Engine>, Decision), DetectError> {
+    let demanded = std::env::var_os(REQUIRE_JAIL_ENV).is_some_and(|value| value == "1");
+    if confinement == Confinement::Bare && demanded {
+        return Err(DetectError::JailRequired);
+    }
     let facts = HostFacts::probe(qemu);
     let decision = decide(choice, &facts)?;
     let engine: Arc<dyn Engine> = match (decision.engine, facts.firecracker, facts.qemu) {
-        (EngineKind::Firecracker, Ok(found), _) => Arc::new(FirecrackerEngine::new(found)),
+        (EngineKind::Firecracker, Ok(found), _) => Arc::new(FirecrackerEngine::confined(found, confinement)),
         (EngineKind::Qemu, _, Ok(found)) => Arc::new(QemuEngine::new(found, &facts.kvm)),
         (engine, ..) => {
             return Err(DetectError::Forced { engine, reason: "it was not found".to_owned() });

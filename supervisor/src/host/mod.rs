@@ -4,7 +4,6 @@
 //! sandboxes, snapshots or virtual machine monitors.
 
 pub mod advice;
-pub mod appear;
 pub mod cgroup;
 pub mod cpu;
 pub mod disk;

@@ -3,15 +3,18 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::error::Error as _;
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rekindle::engine::firecracker::{FirecrackerEngine, find};
-use rekindle::engine::{EngineError, Machine, Operation};
+use rekindle::engine::firecracker::{Confinement, FirecrackerEngine, find};
+use rekindle::engine::{EngineError, IoThrottle, Machine, Operation, SnapshotFiles};
 use rekindle::host::cgroup::{CgroupManager, CpuQuota, Limits};
 use rekindle::host::kvm::KvmStatus;
 use rekindle::host::process::ProcessIdentity;
@@ -30,20 +33,24 @@ const CANCELLED_STARTS: u32 = 16;
 const ROUNDS: u32 = 3;
 
 /// A bench with Firecracker on it, or why there is none.
-fn bench() -> Result<Bench, String> {
+fn bench(confinement: Confinement) -> Result<Bench, String> {
     let kvm = KvmStatus::probe();
     if !kvm.is_usable() {
         return Err(format!("{kvm}; `cargo xtask lab test` runs this test in the lab"));
     }
     let found = find(None).map_err(|error| error.to_string().replace('\n', "; "))?;
     let (kernel, image) = artifacts()?;
-    Ok(Bench::new(Arc::new(FirecrackerEngine::new(found)), kernel, image, MEMORY_MIB, hello))
+    let engine = FirecrackerEngine::confined(found, confinement);
+    Ok(Bench::new(Arc::new(engine), kernel, image, MEMORY_MIB, hello))
 }
 
 /// The bench, or the end of the test as a reported skip.
 macro_rules! bench {
     () => {
-        match bench() {
+        bench!(Confinement::Jailed)
+    };
+    ($confinement:expr) => {
+        match bench($confinement) {
             Ok(bench) => {
                 rekindle_test_support::ran_on!("firecracker");
                 bench
@@ -99,7 +106,7 @@ async fn a_jailed_monitor_has_no_privileges_and_reaches_only_its_own_files() {
     let root = format!("/proc/{pid}/root");
     let names = ["dev", "firecracker", "firecracker.pid", "image", "memory", "run", "scratch", "state"];
     assert_eq!(list(&root), names.map(str::to_owned).into());
-    assert_eq!(list(&format!("{root}/run")), ["agent.sock", "api.sock"].map(str::to_owned).into());
+    assert_eq!(list(&format!("{root}/run")), ["agent.sock", "api.sock", "metrics"].map(str::to_owned).into());
     let devices = list(&format!("{root}/dev"));
     let known = ["kvm", "net", "urandom", "userfaultfd"].map(str::to_owned);
     assert!(devices.is_subset(&known.into()), "{devices:?}");
@@ -129,6 +136,84 @@ async fn a_jailed_monitor_has_no_privileges_and_reaches_only_its_own_files() {
     machine.kill().await;
     assert_eq!(cgroup.processes().expect("listed"), Vec::<u32>::new());
     cgroup.close().await.expect("the group can be removed");
+}
+
+#[tokio::test]
+async fn limits_on_the_disk_are_the_monitors_rate_limiters_after_a_boot_and_after_a_restore() {
+    let bench = bench!();
+    let files = bench.snapshot("template").await;
+    let io = IoThrottle { bytes_per_second: Some(50 << 20), operations_per_second: Some(2_000) };
+    let bucket = |size: u64| serde_json::json!({ "size": size, "one_time_burst": null, "refill_time": 1000 });
+    for boots in [true, false] {
+        let (mut boot, mut restore) = (bench.boot_spec(None), bench.restore_spec(&files));
+        let home = if boots { &mut boot.home } else { &mut restore.home };
+        home.io = io;
+        let work_dir = home.work_dir.clone();
+        let started =
+            if boots { bench.engine.launch(boot).await } else { bench.engine.restore(restore).await };
+        let machine = started.expect("started").machine;
+        bench.answers(&*machine).await.expect("it answers");
+        let config = get(&work_dir.join("jail/firecracker/vm/root/run/api.sock"), "/vm/config");
+        let drives = config["drives"].as_array().expect("drives");
+        let drive = |id: &str| drives.iter().find(|drive| drive["drive_id"] == id).expect("there");
+        let limiter = &drive("scratch")["rate_limiter"];
+        assert_eq!(limiter["bandwidth"], bucket(50 << 20), "boots: {boots}, {config}");
+        assert_eq!(limiter["ops"], bucket(2_000), "boots: {boots}, {config}");
+        assert!(drive("image")["rate_limiter"].is_null() && drive("image")["is_read_only"] == true);
+        machine.kill().await;
+    }
+}
+
+/// Asks a monitor, over a connection of our own.
+fn get(socket: &Path, path: &str) -> serde_json::Value {
+    let mut stream = UnixStream::connect(socket).expect("connected");
+    stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).expect("asked");
+    let mut answer = String::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let count = stream.read(&mut buffer).expect("answered");
+        answer.push_str(std::str::from_utf8(&buffer[..count]).expect("text"));
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        if let Ok(value) = serde_json::from_str(body) {
+            return value;
+        }
+        assert_ne!(count, 0, "no answer: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_monitor_logs_and_counts_is_kept_and_part_of_errors() {
+    let bench = bench!();
+    let files = bench.snapshot("template").await;
+    let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;
+    bench.answers(&*machine).await.expect("it answers");
+    let words = machine.last_words();
+    assert!(words.contains("Listening on API socket") && words.len() <= 20 << 10, "{words}");
+    machine.kill().await;
+
+    // A state that is none: the monitor's own words say so.
+    let broken = SnapshotFiles { state: bench.dir.path().join("none"), memory: files.memory.clone() };
+    fs::write(&broken.state, "no state at all").expect("written");
+    let error = bench.engine.restore(bench.restore_spec(&broken)).await.map(|_| ()).expect_err("refused");
+    let chain = format!("{error}: {}", error.source().map(ToString::to_string).unwrap_or_default());
+    eprintln!("{chain}");
+    assert!(chain.contains("/snapshot/load") && chain.len() < 2_000, "{chain}");
+}
+
+#[tokio::test]
+async fn without_the_jailer_a_machine_works_the_same_in_namespaces_of_its_own() {
+    let bench = bench!(Confinement::Bare);
+    let files = bench.snapshot("template").await;
+    let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;
+    bench.answers(&*machine).await.expect("it answers");
+    let pid = monitor(&*machine);
+    for name in ["pid", "mnt", "net"] {
+        let of = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).expect("a namespace");
+        assert_ne!(of(&pid.to_string()), of("self"), "{name}");
+    }
+    let root = fs::read_link(format!("/proc/{pid}/root")).expect("a root");
+    assert_eq!(root, Path::new("/"), "this is what the jailer would have changed");
+    machine.kill().await;
 }
 
 #[tokio::test]
@@ -215,7 +300,8 @@ fn leftovers() -> Vec<String> {
     for entry in fs::read_dir("/proc").expect("readable").flatten() {
         let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
         let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-        if ["firecracker", "jailer"].contains(&comm.trim()) || line.contains("--kill-child") {
+        // The shells that lead their namespaces name them.
+        if ["firecracker", "jailer"].contains(&comm.trim()) || line.contains("chroot-base-dir") {
             found.push(comm.trim().to_owned());
         }
     }

@@ -7,15 +7,27 @@ use crate::engine::{
     RestoreSpec, Started,
 };
 use crate::host::cpu::CpuIdentity;
+use crate::host::process::prepare_networks;
 
-/// Memory of the program, its copy in the jail, the two small processes before it, and the kernel on its
-/// behalf, in MiB.
+/// Memory of the program, its copy in the jail, the shell before it, and the kernel on its behalf, in MiB.
 const PROGRAM_MIB: u64 = 64;
+
+/// What holds a monitor back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Confinement {
+    /// Firecracker's jailer: a root directory and a user of its own.
+    #[default]
+    Jailed,
+    /// Only what is ours: namespaces, the control group, Firecracker's own system-call filters. It runs as
+    /// the supervisor's user and sees the host's files. For development.
+    Bare,
+}
 
 /// Firecracker on this host.
 #[derive(Debug)]
 pub struct FirecrackerEngine {
     pub(super) firecracker: FoundFirecracker,
+    pub(super) confinement: Confinement,
     identity: EngineIdentity,
     capabilities: Capabilities,
 }
@@ -24,6 +36,12 @@ impl FirecrackerEngine {
     /// Sets the engine up.
     #[must_use]
     pub fn new(firecracker: FoundFirecracker) -> Self {
+        Self::confined(firecracker, Confinement::Jailed)
+    }
+
+    /// Sets the engine up with or without the jailer.
+    #[must_use]
+    pub fn confined(firecracker: FoundFirecracker, confinement: Confinement) -> Self {
         let identity = EngineIdentity {
             engine: EngineKind::Firecracker,
             version: firecracker.version.to_string(),
@@ -33,10 +51,11 @@ impl FirecrackerEngine {
         let capabilities = Capabilities {
             hardware_accelerated: true,
             memory_overhead_mib: PROGRAM_MIB,
-            // The monitor's main and API threads, the two processes before it, and the kernel's workers.
+            // The monitor's main and API threads, the shell before it, and the kernel's workers.
             thread_overhead: 16,
         };
-        Self { firecracker, identity, capabilities }
+        prepare_networks();
+        Self { firecracker, confinement, identity, capabilities }
     }
 }
 

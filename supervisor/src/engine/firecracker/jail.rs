@@ -5,11 +5,12 @@
 //!                                image     bound, read-only
 //!                                scratch   bound
 //!                                kernel, memory, state   bound, as the verb needs them
-//!                                run/      sockets: api.sock, agent.sock, agent.sock_<ready port>
+//!                                run/      sockets: api.sock, agent.sock, agent.sock_<ready port>; metrics
 //! ```
 //!
 //! The binds exist in the monitor's own mount namespace only; on the host these are empty files. The
-//! snapshot remembers the paths, which are the same in every jail, so a clone needs no overrides.
+//! snapshot remembers the paths, which are the same in every jail, so a clone needs no overrides. They are
+//! relative to that root, which is the monitor's directory with and without the jailer.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -22,19 +23,21 @@ use crate::engine::{EngineError, Hardware, Operation};
 use crate::host::process::{Bind, RunAs};
 
 /// The root image, as the monitor sees it.
-pub(super) const IMAGE: &str = "/image";
+pub(super) const IMAGE: &str = "image";
 /// The scratch disk.
-pub(super) const SCRATCH: &str = "/scratch";
+pub(super) const SCRATCH: &str = "scratch";
 /// The kernel.
-pub(super) const KERNEL: &str = "/kernel";
+pub(super) const KERNEL: &str = "kernel";
 /// The snapshot's memory.
-pub(super) const MEMORY: &str = "/memory";
+pub(super) const MEMORY: &str = "memory";
 /// The snapshot's state.
-pub(super) const STATE: &str = "/state";
+pub(super) const STATE: &str = "state";
 /// The control socket.
 const API: &str = "api.sock";
 /// The socket of the vsock device.
 pub(super) const AGENT: &str = "agent.sock";
+/// The pipe for what the monitor counts.
+pub(super) const METRICS: &str = "metrics";
 
 /// Every monitor is alone in its work directory, so all have the same name.
 const ID: &str = "vm";
@@ -105,7 +108,7 @@ impl Jail {
             let reason = format!("{} is not readable by the machine's user", source.display());
             return Err(EngineError::refused(operation, reason));
         }
-        let target = self.root.join(name.trim_start_matches('/'));
+        let target = self.root.join(name);
         OpenOptions::new().write(true).create_new(true).mode(0o000).open(&target).map_err(failed(&target))?;
         self.binds.push(Bind { source: source.to_owned(), target, writable });
         Ok(())
@@ -120,7 +123,7 @@ impl Jail {
     ///
     /// It is given no control group: the whole family starts in the machine's own one already. Nor does
     /// it make the process namespace, because it could not be tied to the supervisor's life then.
-    pub(super) fn arguments(&self, firecracker: &FoundFirecracker) -> Vec<OsString> {
+    pub(super) fn jailer_arguments(&self, firecracker: &FoundFirecracker) -> Vec<OsString> {
         let file_size = self.largest + FILE_SIZE_SLACK;
         let mut args: Vec<OsString> = Vec::new();
         let mut pair = |name: &str, value: OsString| args.extend([OsString::from(name), value]);
@@ -132,9 +135,24 @@ impl Jail {
         pair("--resource-limit", format!("no-file={OPEN_FILES}").into());
         pair("--resource-limit", format!("fsize={file_size}").into());
         args.push("--".into());
-        args.extend(["--api-sock".into(), format!("/run/{API}").into()]);
-        args.extend(["--level".into(), "Warning".into()]);
+        args.extend(self.monitor_arguments());
         args
+    }
+
+    /// Firecracker's own arguments.
+    pub(super) fn monitor_arguments(&self) -> Vec<OsString> {
+        // The level is enough to say that it listens (see `start`) and what it was asked for last.
+        let pairs = [
+            ("--api-sock", format!("run/{API}")),
+            ("--metrics-path", format!("run/{METRICS}")),
+            ("--level", "Info".to_owned()),
+        ];
+        pairs.into_iter().flat_map(|(name, value)| [name.into(), value.into()]).collect()
+    }
+
+    /// The monitor's root directory.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The directory of its sockets.

@@ -7,8 +7,8 @@ use std::path::Path;
 use tokio::time::timeout;
 
 use super::api::models::{
-    BootSource, Drive, EntropyDevice, InstanceActionInfo, MachineConfiguration, RateLimiter, TokenBucket,
-    Vsock,
+    ActionType, BootSource, CacheType, Drive, EntropyDevice, InstanceActionInfo, MachineConfiguration,
+    RateLimiter, TokenBucket, Vsock,
 };
 use super::api::{Api, ApiError};
 use super::control::explain;
@@ -54,7 +54,7 @@ async fn boot(engine: &FirecrackerEngine, spec: BootSpec) -> Result<Started, Eng
     };
     let monitor = start(engine, plan, &mut watch).await?;
     if let Err(error) = configure(&monitor.api, &hardware, io, &command_line(&kernel_args)).await {
-        return Err(explain(&monitor.process, LAUNCH, error).await);
+        return Err(explain(&monitor, LAUNCH, error).await);
     }
     watch.lap("configure");
     let machine = FirecrackerMachine::new(monitor, files);
@@ -62,8 +62,7 @@ async fn boot(engine: &FirecrackerEngine, spec: BootSpec) -> Result<Started, Eng
 }
 
 async fn configure(api: &Api, hardware: &Hardware, io: IoThrottle, boot_args: &str) -> Result<(), ApiError> {
-    let machine = MachineConfiguration { vcpu_count: hardware.vcpus, mem_size_mib: hardware.memory_mib };
-    api.put("/machine-config", &machine).await?;
+    api.put("/machine-config", &machine(hardware.vcpus, hardware.memory_mib)).await?;
     api.put("/boot-source", &BootSource { kernel_image_path: KERNEL, boot_args }).await?;
     // The first is /dev/vda, the second /dev/vdb. Nothing on either outlives its machine, so flushing
     // them would be wasted.
@@ -72,7 +71,7 @@ async fn configure(api: &Api, hardware: &Hardware, io: IoThrottle, boot_args: &s
         path_on_host: IMAGE,
         is_root_device: false,
         is_read_only: true,
-        cache_type: "Unsafe",
+        cache_type: CacheType::Unsafe,
         rate_limiter: None,
     };
     api.put("/drives/image", &image).await?;
@@ -84,10 +83,23 @@ async fn configure(api: &Api, hardware: &Hardware, io: IoThrottle, boot_args: &s
         ..image
     };
     api.put("/drives/scratch", &scratch).await?;
-    let uds_path = format!("/run/{AGENT}");
-    api.put("/vsock", &Vsock { guest_cid: GUEST_CID, uds_path: &uds_path }).await?;
+    let uds_path = Path::new("run").join(AGENT);
+    api.put("/vsock", &Vsock { guest_cid: GUEST_CID, uds_path, vsock_id: None }).await?;
     api.put("/entropy", &EntropyDevice {}).await?;
-    api.put("/actions", &InstanceActionInfo { action_type: "InstanceStart" }).await
+    api.put("/actions", &InstanceActionInfo { action_type: ActionType::InstanceStart }).await
+}
+
+fn machine(vcpus: u32, memory_mib: u32) -> MachineConfiguration {
+    // No template ever asks for more than fits.
+    let number = |value: u32| isize::try_from(value).unwrap_or(isize::MAX);
+    MachineConfiguration {
+        vcpu_count: number(vcpus),
+        mem_size_mib: number(memory_mib),
+        cpu_template: None,
+        smt: None,
+        track_dirty_pages: None,
+        huge_pages: None,
+    }
 }
 
 /// The kernel's command line.

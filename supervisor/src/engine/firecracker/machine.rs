@@ -58,7 +58,7 @@ impl FirecrackerMachine {
         self.monitor.process.signal_program(Signal::CONT).map_err(|error| self.lost(RESUME, error))?;
         match timeout(COMMAND_DEADLINE, self.monitor.api.greet()).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(explain(&self.monitor.process, RESUME, error).await),
+            Ok(Err(error)) => Err(explain(&self.monitor, RESUME, error).await),
             Err(_) => Err(EngineError::Deadline { operation: RESUME, after: COMMAND_DEADLINE }),
         }
     }
@@ -148,6 +148,6 @@ impl Machine for FirecrackerMachine {
     }
 
     fn last_words(&self) -> String {
-        self.monitor.process.output().text()
+        self.monitor.words()
     }
 }

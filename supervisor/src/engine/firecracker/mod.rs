@@ -1,4 +1,4 @@
-//! The production engine: Firecracker on KVM, always under its jailer.
+//! The production engine: Firecracker on KVM, under its jailer unless a developer asks for none.
 //!
 //! Every monitor has a root directory of its own in the machine's work directory, its own user, its own
 //! process, mount and network namespaces, Firecracker's system-call filters, and resource limits. The
@@ -11,6 +11,7 @@
 //! | `jail` | the root directory and the jailer's command line |
 //! | `api` | the control channel: HTTP over a unix socket |
 //! | `vsock` | the channel to the agent |
+//! | `metrics` | what the monitor counts |
 //! | `start` | what launching and preparing share |
 //! | `launch`, `restore`, `snapshot` | the verbs |
 //! | `machine` | a running machine |
@@ -22,6 +23,7 @@ mod find;
 mod jail;
 mod launch;
 mod machine;
+mod metrics;
 mod restore;
 mod snapshot;
 mod start;
@@ -31,6 +33,6 @@ mod vsock;
 #[cfg(test)]
 mod tests;
 
-pub use engine::FirecrackerEngine;
+pub use engine::{Confinement, FirecrackerEngine};
 pub use find::{FindError, FoundFirecracker, find};
 pub use version::{FirecrackerVersion, Verdict};

@@ -5,7 +5,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::api::ApiError;
-use super::api::models::{MemoryBackend, PartialDrive, RateLimiter, SnapshotLoadParams, Vm};
+use super::api::models::{
+    BackendType, MemoryBackend, PartialDrive, RateLimiter, SnapshotLoadParams, Vm, VmState,
+};
 use super::control::explain;
 use super::engine::FirecrackerEngine;
 use super::jail::{Entry, MEMORY, STATE};
@@ -79,7 +81,7 @@ async fn load(prepared: PreparedFirecracker) -> Result<Started, EngineError> {
     let PreparedFirecracker { monitor, limiter, mut watch, .. } = prepared;
     watch.skip();
     if let Err(error) = request(&monitor, limiter, &mut watch).await {
-        return Err(explain(&monitor.process, Operation::Load, error).await);
+        return Err(explain(&monitor, Operation::Load, error).await);
     }
     let machine = FirecrackerMachine::new(monitor, None);
     Ok(Started { machine: Box::new(machine), timings: watch.finish() })
@@ -90,11 +92,14 @@ async fn request(
     limiter: Option<RateLimiter>,
     watch: &mut Stopwatch,
 ) -> Result<(), ApiError> {
+    // Mapped privately by every clone: what none of them writes is in memory once.
+    let memory = MemoryBackend { backend_type: BackendType::File, backend_path: MEMORY.into() };
     let params = SnapshotLoadParams {
-        snapshot_path: STATE,
-        // Mapped privately by every clone: what none of them writes is in memory once.
-        mem_backend: MemoryBackend { backend_type: "File", backend_path: MEMORY },
-        resume_vm: limiter.is_none(),
+        snapshot_path: STATE.into(),
+        mem_backend: Some(memory),
+        resume_vm: Some(limiter.is_none()),
+        mem_file_path: None,
+        enable_diff_snapshots: None,
     };
     monitor.api.put("/snapshot/load", &params).await?;
     watch.lap("load");
@@ -102,7 +107,7 @@ async fn request(
         // The snapshot brings its template's limits; this machine's are set before it runs.
         let drive = PartialDrive { drive_id: "scratch", rate_limiter };
         monitor.api.patch("/drives/scratch", &drive).await?;
-        monitor.api.patch("/vm", &Vm { state: "Resumed" }).await?;
+        monitor.api.patch("/vm", &Vm { state: VmState::Resumed }).await?;
         watch.lap("resume");
     }
     Ok(())

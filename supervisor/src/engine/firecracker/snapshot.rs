@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::FallocateFlags;
 
 use super::api::ApiError;
-use super::api::models::{SnapshotCreateParams, Vm};
+use super::api::models::{SnapshotCreateParams, SnapshotType, Vm, VmState};
 use super::control::explain;
 use super::jail::{MEMORY, STATE};
 use super::start::Monitor;
@@ -21,15 +21,20 @@ const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 pub(super) async fn snapshot(monitor: &Monitor, files: &SnapshotFiles) -> Result<(), EngineError> {
     allocate(&files.memory).map_err(EngineError::file(SNAPSHOT, &files.memory))?;
     if let Err(error) = freeze(monitor).await {
-        return Err(explain(&monitor.process, SNAPSHOT, error).await);
+        return Err(explain(monitor, SNAPSHOT, error).await);
     }
     reclaim(&files.memory)?;
     reclaim(&files.state)
 }
 
 async fn freeze(monitor: &Monitor) -> Result<(), ApiError> {
-    monitor.api.patch("/vm", &Vm { state: "Paused" }).await?;
-    let params = SnapshotCreateParams { snapshot_type: "Full", snapshot_path: STATE, mem_file_path: MEMORY };
+    monitor.api.patch("/vm", &Vm { state: VmState::Paused }).await?;
+    let params = SnapshotCreateParams {
+        snapshot_type: Some(SnapshotType::Full),
+        snapshot_path: STATE.into(),
+        mem_file_path: MEMORY.into(),
+        version: None,
+    };
     monitor.api.put("/snapshot/create", &params).await
 }
 

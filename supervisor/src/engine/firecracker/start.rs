@@ -1,19 +1,15 @@
 //! What launching and preparing share: the jail, the process, the control channel.
 
-use tokio::time::{Duration, sleep};
+use std::io::ErrorKind;
 
 use super::api::{Api, ApiError};
-use super::control::explain;
-use super::engine::FirecrackerEngine;
+use super::control::explain_start;
+use super::engine::{Confinement, FirecrackerEngine};
 use super::jail::{Entry, Jail};
+use super::metrics::Metrics;
 use super::vsock::AgentSocket;
 use crate::engine::{EngineError, Hardware, MachineHome, Operation, Stopwatch};
-use crate::host::appear::Appearance;
 use crate::host::process::{Namespaces, Process, ProcessSpec, spawn};
-
-/// Between making a socket and listening on it lie a few microseconds of the monitor.
-const LISTEN_DELAY: Duration = Duration::from_millis(1);
-const LISTEN_TRIES: u32 = 2_000;
 
 /// A monitor that runs and answers.
 #[derive(Debug)]
@@ -22,6 +18,15 @@ pub(super) struct Monitor {
     pub(super) api: Api,
     pub(super) agent: AgentSocket,
     pub(super) jail: Jail,
+    pub(super) metrics: Metrics,
+}
+
+impl Monitor {
+    /// What it counted of trouble, and the end of its log and of the guest's console.
+    pub(super) fn words(&self) -> String {
+        let (trouble, log) = (self.metrics.trouble(), self.process.output().text());
+        if trouble.is_empty() { log } else { format!("it counted {trouble}\n{log}") }
+    }
 }
 
 /// What a start needs beside the engine.
@@ -51,50 +56,52 @@ pub(super) async fn start(
     let mut jail = Jail::build(operation, programs, &home.work_dir, user, hardware, files)?;
     jail.allow_file_size(writes);
     let agent = if boots { AgentSocket::booting(&jail, operation)? } else { AgentSocket::listening() };
-    let run_dir = jail.run_dir();
-    let awaited =
-        Appearance::watch(&run_dir, jail.api_name()).map_err(EngineError::file(operation, &run_dir))?;
+    let metrics = Metrics::open(&jail, operation)?;
     watch.lap("files");
 
+    let (program, args, directory) = match engine.confinement {
+        Confinement::Jailed => (&programs.jailer, jail.jailer_arguments(programs), None),
+        Confinement::Bare => (&programs.path, jail.monitor_arguments(), Some(jail.root().to_owned())),
+    };
     let process = spawn(ProcessSpec {
-        program: programs.jailer.clone(),
-        args: jail.arguments(programs),
-        inherit: Vec::new(),
+        program: program.clone(),
+        args,
+        directory,
         cgroup: home.cgroup,
         // The jailer becomes that user once the jail is closed.
         run_as: None,
-        open_guard: None,
         namespaces: Some(Namespaces { binds: jail.binds.clone() }),
+        ..ProcessSpec::default()
     })
     .await
     .map_err(|source| EngineError::Spawn { operation, source })?;
     watch.lap("spawn");
 
-    tokio::select! {
-        appeared = awaited.wait() => appeared.map_err(EngineError::file(operation, &run_dir))?,
-        report = process.wait() => {
-            return Err(EngineError::Exited { operation, report, output: process.output().text() });
-        }
-    }
-    let api = match connect(&jail).await {
-        Ok(api) => api,
-        Err(error) => return Err(explain(&process, operation, error).await),
-    };
+    let api = connect(&process, &jail, operation).await?;
     watch.lap("control");
-    Ok(Monitor { process, api, agent, jail })
+    Ok(Monitor { process, api, agent, jail, metrics })
 }
 
-/// Connects to a socket that is there and may not listen yet.
-async fn connect(jail: &Jail) -> Result<Api, ApiError> {
-    let mut tries = 0;
+/// Connects to the control socket as soon as somebody listens on it.
+///
+/// The socket's file appears a moment before that, so its appearance says nothing. But the monitor logs that
+/// it listens, once it does: whenever it has said something, whatever it is, connecting is tried.
+async fn connect(process: &Process, jail: &Jail, operation: Operation) -> Result<Api, EngineError> {
+    let mut log = process.output().progress();
     loop {
         match Api::connect(jail.socket(jail.api_name())).await {
             Ok(api) => return Ok(api),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused && tries < LISTEN_TRIES => {
-                tries += 1;
-                sleep(LISTEN_DELAY).await;
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
+            Err(source) => {
+                let error = ApiError::Connect { request: "the first request".into(), source };
+                return Err(explain_start(process, operation, error).await);
             }
-            Err(source) => return Err(ApiError::Connect { request: "the first request".into(), source }),
+        }
+        tokio::select! {
+            () = log.more() => {}
+            report = process.wait() => {
+                return Err(EngineError::Exited { operation, report, output: process.output().text() });
+            }
         }
     }
 }

@@ -39,6 +39,19 @@ fn limits_become_buckets_that_fill_in_a_second_and_none_is_none() {
 }
 
 #[test]
+fn counters_that_tell_of_trouble_are_summed_up_in_few_words_and_the_rest_is_left_out() {
+    let lines = br#"nd":{"panic_count":9}}
+{"utc_timestamp_ms":1,"vmm":{"panic_count":0},"vsock":{"rx_queue_event_fails":2,"rx_bytes_count":77}}
+{"utc_timestamp_ms":2,"vsock":{"rx_queue_event_fails":1},"seccomp":{"num_faults":1},"odd":[1]}
+{"half":{"#;
+    assert_eq!(super::metrics::trouble(lines), "vsock.rx_queue_event_fails=3 seccomp.num_faults=1");
+    assert_eq!(super::metrics::trouble(b""), "");
+    let many: Vec<String> = (0..100).map(|n| format!("\"some_fails_{n}\":1")).collect();
+    let line = format!("{{\"group\":{{{}}}}}\n", many.join(","));
+    assert!(super::metrics::trouble(line.as_bytes()).len() <= 400);
+}
+
+#[test]
 fn a_missing_program_and_one_without_its_jailer_are_named() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("firecracker");

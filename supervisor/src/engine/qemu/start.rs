@@ -119,7 +119,7 @@ pub(super) async fn start(
         cgroup: home.cgroup,
         run_as: home.run_as,
         open_guard: Some(grants),
-        namespaces: None,
+        ..ProcessSpec::default()
     })
     .await
     .map_err(|source| EngineError::Spawn { operation, source })?;

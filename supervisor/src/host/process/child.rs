@@ -9,8 +9,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{
@@ -43,18 +41,15 @@ pub struct StopStep {
 #[derive(Debug)]
 pub struct Process {
     identity: ProcessIdentity,
-    pidfd: Arc<OwnedFd>,
+    pidfd: OwnedFd,
     pub(super) exit: watch::Receiver<Option<ExitReport>>,
     output: Tail,
-    /// Whether it waits for the first process of its namespaces, whose end it then tells as its own.
-    leads: Arc<AtomicBool>,
-    /// Whether that one was killed from here.
-    killed: Arc<AtomicBool>,
 }
 
 impl Process {
-    /// Starts watching a fresh child. On failure the child is killed and reaped.
-    pub(super) fn watch(pid: u32, pidfd: OwnedFd, output: OwnedFd) -> io::Result<Self> {
+    /// Starts watching a fresh child, which may lead namespaces and tell the end of the program in them. On
+    /// failure it is killed and reaped.
+    pub(super) fn watch(pid: u32, pidfd: OwnedFd, output: OwnedFd, leads: bool) -> io::Result<Self> {
         let watched = pidfd.try_clone().and_then(watch_readable);
         let watched = match watched {
             Ok(watched) => watched,
@@ -69,30 +64,17 @@ impl Process {
         let reader = pipe::Receiver::from_owned_fd(output)?;
         let draining = tokio::spawn(tail.clone().drain(reader));
         let (report, exit) = watch::channel(None);
-        let (leads, killed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let (leading, signalled) = (Arc::clone(&leads), Arc::clone(&killed));
         tokio::spawn(async move {
             let mut ended = unreaped.reap().await;
-            if leading.load(Ordering::Acquire) {
-                ended = as_told(ended, signalled.load(Ordering::Acquire));
+            if leads {
+                ended = as_told(ended);
             }
             // The last words of a dead child are in the pipe already; a grandchild that holds it
             // open must not delay the report.
             let _ = timeout(Duration::from_millis(50), draining).await;
             let _ = report.send(Some(ended));
         });
-        Ok(Self { identity, pidfd: Arc::new(pidfd), exit, output: tail, leads, killed })
-    }
-
-    /// Makes the first process of the namespaces it leads the one that is named and signalled. That one
-    /// ends after everything else in them, and the child right after it.
-    pub(super) fn lead(&mut self, first: u32) -> io::Result<()> {
-        let raw = i32::try_from(first).ok().and_then(Pid::from_raw);
-        let pidfd = pidfd_open(raw.ok_or(io::ErrorKind::InvalidData)?, PidfdFlags::empty())?;
-        self.identity = ProcessIdentity::of(first)?;
-        self.pidfd = Arc::new(pidfd);
-        self.leads.store(true, Ordering::Release);
-        Ok(())
+        Ok(Self { identity, pidfd, exit, output: tail })
     }
 
     /// Stops the program that runs in the namespaces this leads, or lets it go on: all of its threads,
@@ -139,10 +121,7 @@ impl Process {
     /// # Errors
     /// When the kernel refuses the signal.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
-        if signal == Signal::KILL {
-            self.killed.store(true, Ordering::Release);
-        }
-        match pidfd_send_signal(&*self.pidfd, signal) {
+        match pidfd_send_signal(&self.pidfd, signal) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -176,7 +155,7 @@ impl Drop for Process {
 }
 
 /// The child of a process that has one.
-pub(super) fn only_child(pid: u32) -> io::Result<u32> {
+fn only_child(pid: u32) -> io::Result<u32> {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
     children.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::NotFound, "it has no child of its own"))
 }
@@ -185,10 +164,10 @@ pub(super) fn only_child(pid: u32) -> io::Result<u32> {
 ///
 /// A shell in between tells a signal as 128 and its number. Only for `SIGKILL` that is taken back: no
 /// program can exit like that by itself, and whoever looks for a lack of memory looks for it.
-fn as_told(ended: ExitReport, killed: bool) -> ExitReport {
+fn as_told(ended: ExitReport) -> ExitReport {
     const KILL: i32 = 9;
     match ended {
-        ExitReport::Exited { code } if killed || code == 128 + KILL => ExitReport::Signaled { signal: KILL },
+        ExitReport::Exited { code } if code == 128 + KILL => ExitReport::Signaled { signal: KILL },
         other => other,
     }
 }

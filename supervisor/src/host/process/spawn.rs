@@ -27,7 +27,7 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid
 use tokio::sync::oneshot;
 
 use super::child::Process;
-use super::namespace::{self, Leash};
+use super::namespace::{self, Birthplace};
 use super::spec::ProcessSpec;
 use crate::host::open_guard::{self, GuardError};
 
@@ -89,8 +89,8 @@ struct Started {
     pid: u32,
     handles: Option<(OwnedFd, OwnedFd)>,
     guard: Option<open_guard::PendingGuard>,
-    /// Held until the child leads its namespaces.
-    leash: Option<Leash>,
+    /// Whether it is the first process of its namespaces, and waits there for the program.
+    leads: bool,
 }
 
 impl Drop for Started {
@@ -106,15 +106,8 @@ impl Started {
     async fn into_process(mut self, program: PathBuf) -> Result<Process, SpawnError> {
         let guard = self.guard.take();
         let (pidfd, output) = self.handles.take().expect("taken once, here");
-        let mut process = Process::watch(self.pid, pidfd, output)
+        let process = Process::watch(self.pid, pidfd, output, self.leads)
             .map_err(|source| SpawnError::Start { program: program.clone(), source })?;
-        if let Some(leash) = self.leash.take()
-            && let Err(source) = leash.release(&mut process, self.pid).await
-        {
-            process.kill().await;
-            let source = io::Error::new(source.kind(), format!("{source}: {}", process.output().text()));
-            return Err(SpawnError::Start { program, source });
-        }
         if let Some(guard) = guard {
             // From here the child may wait for an answer whenever it opens a file.
             if let Err(source) = guard.serve() {
@@ -154,7 +147,7 @@ fn kill_and_reap(pidfd: &OwnedFd) {
 }
 
 fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
-    let ProcessSpec { program, args, inherit, cgroup, run_as, open_guard, namespaces } = spec;
+    let ProcessSpec { program, args, directory, inherit, cgroup, run_as, open_guard, namespaces } = spec;
     let failed = |source: io::Error| SpawnError::Start { program: program.clone(), source };
     let guarded = |source: GuardError| SpawnError::Guard { program: program.clone(), source };
 
@@ -168,9 +161,9 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
     let (shown, args) =
         if entry.is_some() { namespace::wrap(&program, args) } else { (program.clone(), args) };
     let mut command = Command::new(&shown);
-    command.args(&args).env_clear().current_dir("/");
+    command.args(&args).env_clear().current_dir(directory.unwrap_or_else(|| "/".into()));
     command.stdin(Stdio::null()).stdout(output_child).stderr(also_stderr);
-    let leash = entry.is_some().then(|| Leash::attach(&mut command)).transpose().map_err(failed)?;
+    let leads = entry.is_some();
 
     let parent = nix::unistd::getpid();
     let keep: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
@@ -191,7 +184,11 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
         }
         // Changing the user clears the tie to the parent, so it comes after.
         prctl::set_pdeathsig(Signal::SIGKILL)?;
-        if getppid() != parent {
+        let tied = match &entry {
+            Some(entry) => entry.supervisor_lives()?,
+            None => getppid() == parent,
+        };
+        if !tied {
             return Err(io::Error::other("the supervisor died during the start"));
         }
         prctl::set_no_new_privs()?;
@@ -209,8 +206,9 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
     // without a moment in which the child runs outside them.
     unsafe { command.pre_exec(prepare_child) };
 
+    let birthplace = leads.then(Birthplace::open).transpose().map_err(failed)?;
     let child = command.spawn().map_err(failed)?;
-    drop(inherit);
+    drop((birthplace, inherit));
     let pid = child.id();
     let raw =
         i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| failed(io::Error::other("pid")))?;
@@ -223,7 +221,7 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
             return Err(guarded(error));
         }
     };
-    Ok(Started { pid, handles: Some((pidfd, output)), guard, leash })
+    Ok(Started { pid, handles: Some((pidfd, output)), guard, leads })
 }
 
 /// Takes the close-on-exec mark off a descriptor in the child, leaving its number as it is.

@@ -39,7 +39,7 @@ pub struct Namespaces {
 
 /// One program to start.
 ///
-/// The child gets an empty environment, `/` as its directory, its own session, no core dumps, no way
+/// The child gets an empty environment, its own session, no core dumps, no way
 /// to gain privileges, and dies when the supervisor dies.
 #[derive(Debug, Default)]
 pub struct ProcessSpec {
@@ -47,6 +47,8 @@ pub struct ProcessSpec {
     pub program: PathBuf,
     /// Its arguments, without the program's name.
     pub args: Vec<OsString>,
+    /// The directory it starts in; the root when none is given.
+    pub directory: Option<PathBuf>,
     /// Descriptors that stay open in the child *under the same number*, so that arguments can name
     /// them. They are closed in the supervisor once the child runs.
     pub inherit: Vec<OwnedFd>,
@@ -56,8 +58,7 @@ pub struct ProcessSpec {
     pub run_as: Option<RunAs>,
     /// When set, the child can open nothing for writing except through these grants.
     pub open_guard: Option<Vec<OpenGrant>>,
-    /// When set, the child is the first of its own namespaces. It stays outside of them itself and
-    /// waits for the program, so its end is reported as an exit code: 128 and the signal's number when
-    /// a signal ended the program.
+    /// When set, the child is the first process of its own namespaces and waits there for the program, so
+    /// that one's end is reported as an exit code: 128 and the signal's number when a signal ended it.
     pub namespaces: Option<Namespaces>,
 }

@@ -7,23 +7,37 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::watch;
 
 /// A shared, bounded window on the end of a byte stream.
 #[derive(Debug, Clone)]
 pub struct Tail {
     ring: Arc<Mutex<VecDeque<u8>>>,
     limit: usize,
+    /// How many bytes there have been.
+    total: Arc<watch::Sender<u64>>,
 }
 
 impl Tail {
     /// An empty window that keeps at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { ring: Arc::default(), limit }
+        Self { ring: Arc::default(), limit, total: Arc::default() }
+    }
+
+    /// Tells whoever asks when the stream goes on.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        Progress { total: self.total.subscribe() }
     }
 
     /// Adds bytes and forgets the oldest ones beyond the limit.
     pub fn push(&self, bytes: &[u8]) {
+        self.window(bytes);
+        self.total.send_modify(|total| *total += bytes.len() as u64);
+    }
+
+    fn window(&self, bytes: &[u8]) {
         let bytes = &bytes[bytes.len().saturating_sub(self.limit)..];
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         let excess = (ring.len() + bytes.len()).saturating_sub(self.limit);
@@ -48,6 +62,22 @@ impl Tail {
         let mut buffer = [0_u8; 4096];
         while let Ok(count @ 1..) = source.read(&mut buffer).await {
             self.push(&buffer[..count]);
+        }
+    }
+}
+
+/// Waits for a stream to go on.
+#[derive(Debug)]
+pub struct Progress {
+    total: watch::Receiver<u64>,
+}
+
+impl Progress {
+    /// Returns once there are bytes that were not there when this was called last, or made. Never, when
+    /// there will be none.
+    pub async fn more(&mut self) {
+        if self.total.changed().await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
 }

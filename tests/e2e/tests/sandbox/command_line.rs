@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
+use rekindle::engine::EngineKind;
 use rekindle_e2e::Lab;
 use rekindle_e2e::cli::{Ended, command, ended, rekindle, rekindle_fed};
 
@@ -149,6 +150,20 @@ async fn json_tells_everything_and_its_stages_add_up() {
 
     let late = run(lab, &["--json", "--timeout", "0.5", "--sh", "sleep 60"]).await;
     assert_eq!((late.code, &late.json()["outcome"]["kind"]), (Some(124), &"timed_out".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn running_without_the_jailer_is_said_loudly_and_refused_where_the_jailer_is_demanded() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let words = ["run", "--template", "minimal", "--no-jail", "--sh", "echo ran"];
+    let refused = ended(command(&lab.data, &words).env("REKINDLE_REQUIRE_JAIL", "1")).await;
+    refused.assert_own_failure("running without the jailer is refused");
+    // Nothing may turn the warning off.
+    let quiet = ended(command(&lab.data, &words).env("REKINDLE_LOG", "off")).await;
+    assert_eq!((quiet.code, quiet.stdout.as_str()), (Some(0), "ran\n"), "{quiet:?}");
+    let jailed = rekindle_e2e::engine() == EngineKind::Firecracker;
+    assert_eq!(quiet.stderr.contains("warning: NO JAIL"), jailed, "{quiet:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

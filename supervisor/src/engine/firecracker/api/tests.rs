@@ -9,70 +9,113 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::models::{
-    BootSource, Drive, EntropyDevice, InstanceActionInfo, MachineConfiguration, MemoryBackend, PartialDrive,
-    RateLimiter, SnapshotCreateParams, SnapshotLoadParams, TokenBucket, Vm, Vsock,
+    ActionType, BackendType, BootSource, CacheType, Drive, EntropyDevice, InstanceActionInfo,
+    MachineConfiguration, MemoryBackend, PartialDrive, RateLimiter, SnapshotCreateParams, SnapshotLoadParams,
+    SnapshotType, TokenBucket, Vm, VmState, Vsock,
 };
+
+const PAUSED: Vm = Vm { state: VmState::Paused };
+const RESUMED: Vm = Vm { state: VmState::Resumed };
 use super::{Api, ApiError};
 
 /// Of every body that is sent: its fields in the published interface of Firecracker 1.16.1, those it
-/// cannot do without marked with `!`.
+/// cannot do without marked with `!`, and after a colon what kind of value or which words it takes.
 const PUBLISHED: &[(&str, &[&str])] = &[
     (
         "MachineConfiguration",
-        &["cpu_template", "smt", "mem_size_mib!", "track_dirty_pages", "vcpu_count!", "huge_pages"],
+        &[
+            "cpu_template:string",
+            "smt:boolean",
+            "mem_size_mib!:integer",
+            "track_dirty_pages:boolean",
+            "vcpu_count!:integer",
+            "huge_pages:None|2M",
+        ],
     ),
-    ("BootSource", &["boot_args", "initrd_path", "kernel_image_path!"]),
+    ("BootSource", &["boot_args:string", "initrd_path:string", "kernel_image_path!:string"]),
     (
         "Drive",
         &[
-            "drive_id!",
-            "partuuid",
-            "is_root_device!",
-            "cache_type",
-            "is_read_only",
-            "path_on_host",
-            "rate_limiter",
-            "io_engine",
-            "socket",
+            "drive_id!:string",
+            "partuuid:string",
+            "is_root_device!:boolean",
+            "cache_type:Unsafe|Writeback",
+            "is_read_only:boolean",
+            "path_on_host:string",
+            "rate_limiter:RateLimiter",
+            "io_engine:Sync|Async",
+            "socket:string",
         ],
     ),
-    ("PartialDrive", &["drive_id!", "path_on_host", "rate_limiter"]),
-    ("RateLimiter", &["bandwidth", "ops"]),
-    ("TokenBucket", &["one_time_burst", "refill_time!", "size!"]),
-    ("Vsock", &["guest_cid!", "uds_path!", "vsock_id"]),
-    ("EntropyDevice", &["rate_limiter"]),
-    ("InstanceActionInfo", &["action_type!"]),
-    ("Vm", &["state!"]),
-    ("SnapshotCreateParams", &["mem_file_path!", "snapshot_path!", "snapshot_type"]),
+    ("PartialDrive", &["drive_id!:string", "path_on_host:string", "rate_limiter:RateLimiter"]),
+    ("RateLimiter", &["bandwidth:TokenBucket", "ops:TokenBucket"]),
+    ("TokenBucket", &["one_time_burst:integer", "refill_time!:integer", "size!:integer"]),
+    ("Vsock", &["guest_cid!:integer", "uds_path!:string", "vsock_id:string"]),
+    ("EntropyDevice", &["rate_limiter:RateLimiter"]),
+    ("InstanceActionInfo", &["action_type!:FlushMetrics|InstanceStart|SendCtrlAltDel"]),
+    ("Vm", &["state!:Paused|Resumed"]),
+    ("SnapshotCreateParams", &["mem_file_path!:string", "snapshot_path!:string", "snapshot_type:Full|Diff"]),
     (
         "SnapshotLoadParams",
         &[
-            "enable_diff_snapshots",
-            "track_dirty_pages",
-            "mem_file_path",
-            "mem_backend",
-            "snapshot_path!",
-            "resume_vm",
-            "network_overrides",
-            "vsock_override",
-            "clock_realtime",
+            "enable_diff_snapshots:boolean",
+            "track_dirty_pages:boolean",
+            "mem_file_path:string",
+            "mem_backend:MemoryBackend",
+            "snapshot_path!:string",
+            "resume_vm:boolean",
+            "network_overrides:array",
+            "vsock_override:VsockOverride",
+            "clock_realtime:boolean",
         ],
     ),
-    ("MemoryBackend", &["backend_type!", "backend_path!"]),
+    ("MemoryBackend", &["backend_type!:File|Uffd", "backend_path!:string"]),
 ];
 
 fn check(name: &str, body: &impl Serialize) {
-    let (_, fields) = PUBLISHED.iter().find(|(known, _)| *known == name).expect("it is in the table");
-    let json = serde_json::to_value(body).expect("JSON");
-    let sent = json.as_object().expect("an object");
+    validate(name, &serde_json::to_value(body).expect("JSON")).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Whether a body is what the interface publishes under that name.
+fn validate(name: &str, body: &Value) -> Result<(), String> {
+    let (_, fields) = PUBLISHED.iter().find(|(known, _)| *known == name).ok_or(format!("no {name}"))?;
+    let fields: Vec<(&str, &str)> = fields.iter().filter_map(|field| field.split_once(':')).collect();
+    let sent = body.as_object().ok_or(format!("{name} is no object"))?;
     for (field, value) in sent {
-        let known = fields.iter().any(|known| known.trim_end_matches('!') == field);
-        assert!(known, "{name} has no field {field}");
-        assert!(!value.is_null(), "{name}.{field}: what is not set is left out");
+        let known = fields.iter().find(|(known, _)| known.trim_end_matches('!') == field);
+        let (_, kind) = known.ok_or(format!("{name} has no field {field}"))?;
+        let right = match *kind {
+            "string" => value.is_string(),
+            "boolean" => value.is_boolean(),
+            "integer" => value.is_u64(),
+            words if words.contains('|') => {
+                value.as_str().is_some_and(|word| words.split('|').any(|w| w == word))
+            }
+            inner => validate(inner, value).map(|()| true)?,
+        };
+        if !right {
+            return Err(format!("{name}.{field} is {value}, not {kind}"));
+        }
     }
-    for needed in fields.iter().filter_map(|field| field.strip_suffix('!')) {
-        assert!(sent.contains_key(needed), "{name} needs {needed}");
+    match fields.iter().find_map(|(field, _)| field.strip_suffix('!').filter(|f| !sent.contains_key(*f))) {
+        Some(needed) => Err(format!("{name} needs {needed}")),
+        None => Ok(()),
     }
+}
+
+#[test]
+fn bodies_that_firecracker_would_refuse_do_not_pass() {
+    use firecracker_rs_sdk::models as sdk;
+    let refused = |name: &str, body: Value| validate(name, &body).expect_err(name);
+    let limiter = sdk::RateLimiter { bandwidth: None, ops: None };
+    let error = refused("RateLimiter", serde_json::to_value(limiter).expect("JSON"));
+    assert_eq!(error, "RateLimiter has no field banwidth", "the crate's own is still misspelt");
+    let boot = sdk::BootSource { boot_args: None, initrd_path: None, kernel_image_path: "k".into() };
+    let error = refused("BootSource", serde_json::to_value(boot).expect("JSON"));
+    assert_eq!(error, "BootSource.boot_args is null, not string");
+    refused("Vm", serde_json::json!({ "state": "Running" }));
+    refused("Vm", serde_json::json!({}));
+    refused("Drive", serde_json::json!({ "drive_id": "a", "is_root_device": "no" }));
 }
 
 #[test]
@@ -84,10 +127,18 @@ fn every_body_has_only_fields_of_the_published_interface() {
         path_on_host: "/a",
         is_root_device: false,
         is_read_only: true,
-        cache_type: "Unsafe",
+        cache_type: CacheType::Unsafe,
         rate_limiter: Some(limiter),
     };
-    check("MachineConfiguration", &MachineConfiguration { vcpu_count: 1, mem_size_mib: 128 });
+    let machine = MachineConfiguration {
+        vcpu_count: 1,
+        mem_size_mib: 128,
+        cpu_template: None,
+        smt: None,
+        track_dirty_pages: None,
+        huge_pages: None,
+    };
+    check("MachineConfiguration", &machine);
     check("BootSource", &BootSource { kernel_image_path: "/kernel", boot_args: "quiet" });
     check("Drive", &Drive { rate_limiter: None, ..drive });
     check("Drive", &drive);
@@ -95,15 +146,30 @@ fn every_body_has_only_fields_of_the_published_interface() {
     check("RateLimiter", &limiter);
     check("RateLimiter", &RateLimiter { bandwidth: None, ops: Some(bucket) });
     check("TokenBucket", &bucket);
-    check("Vsock", &Vsock { guest_cid: 3, uds_path: "/run/agent.sock" });
+    check("Vsock", &Vsock { guest_cid: 3, uds_path: "run/agent.sock".into(), vsock_id: None });
     check("EntropyDevice", &EntropyDevice {});
-    check("InstanceActionInfo", &InstanceActionInfo { action_type: "InstanceStart" });
-    check("Vm", &Vm { state: "Paused" });
-    let create = SnapshotCreateParams { snapshot_type: "Full", snapshot_path: "/s", mem_file_path: "/m" };
+    for action_type in [ActionType::InstanceStart, ActionType::FlushMetrics] {
+        check("InstanceActionInfo", &InstanceActionInfo { action_type });
+    }
+    for state in [PAUSED, RESUMED] {
+        check("Vm", &state);
+    }
+    let create = SnapshotCreateParams {
+        snapshot_type: Some(SnapshotType::Full),
+        snapshot_path: "s".into(),
+        mem_file_path: "m".into(),
+        version: None,
+    };
     check("SnapshotCreateParams", &create);
-    let backend = || MemoryBackend { backend_type: "File", backend_path: "/m" };
+    let backend = || MemoryBackend { backend_type: BackendType::File, backend_path: "m".into() };
     check("MemoryBackend", &backend());
-    let load = SnapshotLoadParams { snapshot_path: "/s", mem_backend: backend(), resume_vm: true };
+    let load = SnapshotLoadParams {
+        snapshot_path: "s".into(),
+        mem_backend: Some(backend()),
+        resume_vm: Some(true),
+        mem_file_path: None,
+        enable_diff_snapshots: None,
+    };
     check("SnapshotLoadParams", &load);
 }
 
@@ -155,13 +221,13 @@ async fn requests_share_one_connection_and_faults_carry_the_monitors_words() {
         answer(&mut stream, "500 Oh", "not JSON").await;
     });
     let api = Api::connect(path).await.expect("connected");
-    api.patch("/vm", &Vm { state: "Paused" }).await.expect("accepted");
+    api.patch("/vm", &PAUSED).await.expect("accepted");
     for length in [1, 63, 64, 65, 128, 4096] {
-        let error = api.patch("/vm", &Vm { state: "Resumed" }).await.expect_err("refused");
+        let error = api.patch("/vm", &RESUMED).await.expect_err("refused");
         let ApiError::Refused { request, status: 400, message } = error else { panic!("{error:?}") };
         assert_eq!((request.as_str(), message.len()), ("PATCH /vm", length));
     }
-    let error = api.patch("/vm", &Vm { state: "Resumed" }).await.expect_err("refused");
+    let error = api.patch("/vm", &RESUMED).await.expect_err("refused");
     assert_eq!(error.to_string(), "PATCH /vm was refused with status 500: not JSON");
     monitor.await.expect("the monitor saw one connection");
 }
@@ -180,7 +246,7 @@ async fn a_cancelled_request_drops_the_connection_and_the_next_one_gets_its_own_
         assert_eq!(first.read(&mut [0; 1]).await.unwrap_or(0), 0, "the first connection is closed");
     });
     let api = Api::connect(path).await.expect("connected");
-    let body = Vm { state: "Paused" };
+    let body = PAUSED;
     let cancelled = tokio::time::timeout(Duration::from_millis(50), api.patch("/vm", &body)).await;
     assert!(cancelled.is_err());
     api.patch("/vm", &body).await.expect("its own answer");
@@ -196,9 +262,9 @@ async fn a_monitor_that_dies_in_a_request_is_an_error_at_once() {
         drop(listener);
     });
     let api = Api::connect(path).await.expect("connected");
-    let error = api.patch("/vm", &Vm { state: "Paused" }).await.expect_err("it is gone");
+    let error = api.patch("/vm", &PAUSED).await.expect_err("it is gone");
     assert!(matches!(error, ApiError::Channel { .. }), "{error:?}");
     monitor.await.expect("done");
-    let error = api.patch("/vm", &Vm { state: "Paused" }).await.expect_err("it is gone");
+    let error = api.patch("/vm", &PAUSED).await.expect_err("it is gone");
     assert!(matches!(error, ApiError::Connect { .. }), "{error:?}");
 }

@@ -1,0 +1,88 @@
+//! What the monitor counts, read from a pipe in its jail.
+//!
+//! Firecracker writes a line of JSON now and then, when asked to, and when it ends by itself. The last lines
+//! are kept, and of those the counters that tell of trouble go into errors.
+
+use std::fmt::Write as _;
+
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use serde_json::Value;
+use tokio::net::unix::pipe;
+use tokio::task::AbortHandle;
+
+use super::jail::{Jail, METRICS};
+use crate::engine::{EngineError, Operation};
+use crate::host::process::Tail;
+
+/// How much is kept. A line has some ten kilobytes.
+const TAIL_BYTES: usize = 64 * 1024;
+/// How much of it goes into an error.
+const MAX_DIGEST: usize = 400;
+/// Parts of the names of counters that should stay at nought.
+const TROUBLE: [&str; 6] = ["fail", "fault", "error", "panic", "missed", "invalid"];
+
+/// The counters of one monitor.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    lines: Tail,
+    reader: AbortHandle,
+}
+
+impl Metrics {
+    /// Makes the pipe and reads from it for as long as this lives.
+    pub(super) fn open(jail: &Jail, operation: Operation) -> Result<Self, EngineError> {
+        let path = jail.run_dir().join(METRICS);
+        let made = mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).map_err(std::io::Error::from);
+        made.map_err(EngineError::file(operation, &path))?;
+        jail.give(operation, METRICS)?;
+        // Open for writing, too: otherwise it would end before the monitor has opened it.
+        let pipe = pipe::OpenOptions::new().read_write(true).open_receiver(&path);
+        let lines = Tail::new(TAIL_BYTES);
+        let drain = lines.clone().drain(pipe.map_err(EngineError::file(operation, &path))?);
+        Ok(Self { lines, reader: tokio::spawn(drain).abort_handle() })
+    }
+
+    /// The counters that tell of trouble, in few words; empty when there is none.
+    pub(super) fn trouble(&self) -> String {
+        trouble(&self.lines.bytes())
+    }
+}
+
+impl Drop for Metrics {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// Sums up lines, each of which counts from the one before.
+pub(super) fn trouble(lines: &[u8]) -> String {
+    let mut sums: Vec<(String, u64)> = Vec::new();
+    // The first may have lost its beginning.
+    let lines = lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    for line in lines {
+        let line: Value = line;
+        for (group, counters) in line.as_object().into_iter().flatten() {
+            for (name, count) in counters.as_object().into_iter().flatten() {
+                let Some(count @ 1..) = count.as_u64() else { continue };
+                if !TROUBLE.iter().any(|part| name.contains(part)) {
+                    continue;
+                }
+                let name = format!("{group}.{name}");
+                match sums.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, sum)) => *sum = sum.saturating_add(count),
+                    None => sums.push((name, count)),
+                }
+            }
+        }
+    }
+    let mut text = String::new();
+    for (name, sum) in sums {
+        let _ = write!(text, "{}{name}={sum}", if text.is_empty() { "" } else { " " });
+        if text.len() > MAX_DIGEST {
+            text = text.chars().take(MAX_DIGEST).collect();
+            break;
+        }
+    }
+    text
+}
