@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rekindle::engine::firecracker::{Confinement, FirecrackerEngine, find};
-use rekindle::engine::{EngineError, IoThrottle, Machine, Operation, SnapshotFiles};
+use rekindle::engine::{EngineError, IoThrottle, Machine, Operation, SnapshotFiles, Started, Stopwatch};
 use rekindle::host::cgroup::{CgroupManager, CpuQuota, Limits};
 use rekindle::host::kvm::KvmStatus;
 use rekindle::host::process::ProcessIdentity;
@@ -296,15 +296,17 @@ async fn a_monitor_that_dies_at_any_stage_is_a_typed_error_and_leaves_nothing() 
 
 /// Processes of monitors and mounts of this machine, by name.
 fn leftovers() -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let (mut found, mut leaders): (Vec<String>, usize) = (Vec::new(), 0);
     for entry in fs::read_dir("/proc").expect("readable").flatten() {
         let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
         let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-        // The shells that lead their namespaces name them.
-        if ["firecracker", "jailer"].contains(&comm.trim()) || line.contains("chroot-base-dir") {
+        leaders += usize::from(line.contains("read -r _"));
+        if ["firecracker", "jailer"].contains(&comm.trim()) {
             found.push(comm.trim().to_owned());
         }
     }
+    // One is always ready for the next monitor.
+    found.extend((1..leaders).map(|_| "the leader of a cell".to_owned()));
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("readable");
     found.extend(mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(str::to_owned));
     found.sort();
@@ -316,14 +318,10 @@ fn monitor(machine: &dyn Machine) -> u32 {
     monitor_of(machine.process().expect("a process"))
 }
 
-/// The child of the process that leads its namespace.
-fn monitor_of(first: &ProcessIdentity) -> u32 {
-    let pid = first.pid;
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("readable");
-    let child = children.trim().parse().expect("one child");
-    let comm = fs::read_to_string(format!("/proc/{child}/comm")).expect("readable");
+fn monitor_of(process: &ProcessIdentity) -> u32 {
+    let comm = fs::read_to_string(format!("/proc/{}/comm", process.pid)).expect("readable");
     assert_eq!(comm.trim(), "firecracker");
-    child
+    process.pid
 }
 
 fn end(pid: u32) {
@@ -340,22 +338,24 @@ async fn a_clone_answers_sooner_than_a_booted_machine_and_a_prepared_one_sooner_
     let bench = bench!();
     let rounds = env::var("REKINDLE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
     let files = bench.snapshot("template").await;
-    let (mut boots, mut restores, mut loads) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut boots, mut restores, mut loads) = (Starts::default(), Starts::default(), Starts::default());
     for _ in 0..rounds {
         let began = Instant::now();
-        let machine = bench.engine.launch(bench.boot_spec(None)).await.expect("launched").machine;
-        boots.push(answered(&bench, &*machine, began).await);
+        let started = bench.engine.launch(bench.boot_spec(None)).await.expect("launched");
+        boots.add(&bench, started, began).await;
 
         let began = Instant::now();
-        let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;
-        restores.push(answered(&bench, &*machine, began).await);
+        let started = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored");
+        restores.add(&bench, started, began).await;
 
         let prepared = bench.engine.prepare(bench.restore_spec(&files)).await.expect("prepared");
         let began = Instant::now();
-        let machine = prepared.load().await.expect("loaded").machine;
-        loads.push(answered(&bench, &*machine, began).await);
+        let mut started = prepared.load().await.expect("loaded");
+        // What came before was done when nobody waited.
+        started.timings.laps.retain(|lap| ["load", "resume"].contains(&lap.stage));
+        loads.add(&bench, started, began).await;
     }
-    let (boot, restore, load) = (median(&mut boots), median(&mut restores), median(&mut loads));
+    let (boot, restore, load) = (boots.median(), restores.median(), loads.median());
     let ratio = |slow: Duration, fast: Duration| slow.as_secs_f64() / fast.as_secs_f64();
     eprintln!(
         "to the agent's first answer, median of {rounds}: boot {boot:?}, restore {restore:?} ({:.1} times \
@@ -363,20 +363,63 @@ async fn a_clone_answers_sooner_than_a_booted_machine_and_a_prepared_one_sooner_
         ratio(boot, restore),
         ratio(boot, load)
     );
+    for (name, starts) in [("boot", &boots), ("restore", &restores), ("prepared", &loads)] {
+        eprintln!("{name}, median of each stage: {}", starts.stages());
+    }
     // A busy emulator shows a part of what a real processor does.
     assert!(restore < boot / 2, "boot {boot:?}, restore {restore:?}");
     assert!(load < restore, "restore {restore:?}, prepared {load:?}");
+    let spawned = restores.stage("spawn") + restores.stage("control");
+    eprintln!("a prepared monitor saves {:?}; spawn and control take {spawned:?}", restore - load);
 }
 
-/// The time from `began` to the agent's first answer; the machine is ended then.
-async fn answered(bench: &Bench, machine: &dyn Machine, began: Instant) -> Duration {
-    bench.answers(machine).await.expect("it answers");
-    let took = began.elapsed();
-    machine.kill().await;
-    took
+/// Starts of one kind, each to the agent's first answer.
+#[derive(Default)]
+struct Starts {
+    totals: Vec<Duration>,
+    stages: Vec<(&'static str, Vec<Duration>)>,
 }
 
-fn median(times: &mut [Duration]) -> Duration {
+impl Starts {
+    /// Waits for the answer, ends the machine, and looks whether the stages add up.
+    async fn add(&mut self, bench: &Bench, started: Started, began: Instant) {
+        let mut timings = started.timings;
+        let mut watch = Stopwatch::start();
+        bench.answers(&*started.machine).await.expect("it answers");
+        watch.lap("answer");
+        let took = began.elapsed();
+        started.machine.kill().await;
+        timings.extend(&watch.finish());
+        let gap = took.saturating_sub(timings.total());
+        assert!(gap < took / 10 + Duration::from_millis(50), "{took:?}, of which {gap:?} is in no stage");
+        self.totals.push(took);
+        for lap in timings.laps {
+            match self.stages.iter_mut().find(|(stage, _)| *stage == lap.stage) {
+                Some((_, times)) => times.push(lap.took),
+                None => self.stages.push((lap.stage, vec![lap.took])),
+            }
+        }
+    }
+
+    fn median(&self) -> Duration {
+        median(&self.totals)
+    }
+
+    fn stage(&self, name: &str) -> Duration {
+        self.stages
+            .iter()
+            .find(|(stage, _)| *stage == name)
+            .map_or(Duration::ZERO, |(_, times)| median(times))
+    }
+
+    fn stages(&self) -> String {
+        let words = self.stages.iter().map(|(stage, times)| format!("{stage} {:.0?}", median(times)));
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn median(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
     times.sort();
     times[times.len() / 2]
 }

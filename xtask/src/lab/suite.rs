@@ -218,6 +218,7 @@ fn stage(cache: &Cache, share: &Path, kit: &Kit) -> Result<()> {
         Ok(())
     };
     put(&kit.firecracker, suite.join("bin/firecracker"))?;
+    slim(&suite.join("bin/firecracker"));
     put(&kit.firecracker.with_file_name("jailer"), suite.join("bin/jailer"))?;
     put(&kit.command, suite.join("bin").join(COMMAND))?;
     for (dir, file) in [("kernel/current", "vmlinux"), ("images/minimal/current", "image.erofs")] {
@@ -230,6 +231,12 @@ fn stage(cache: &Cache, share: &Path, kit: &Kit) -> Result<()> {
         put(&program.path, suite.join("tests").join(program.path.file_name().unwrap_or_default()))?;
     }
     Ok(())
+}
+
+/// Takes debug information out of a Firecracker that somebody built: releases have none, and the jailer
+/// copies the program at every start. Without `strip` it stays as it is.
+fn slim(program: &Path) {
+    let _ = Command::new("strip").arg(program).stderr(Stdio::null()).status();
 }
 
 /// A program of the workspace, up to date.

@@ -7,9 +7,9 @@ use crate::engine::{
     RestoreSpec, Started,
 };
 use crate::host::cpu::CpuIdentity;
-use crate::host::process::prepare_networks;
+use crate::host::process::prepare_cells;
 
-/// Memory of the program, its copy in the jail, the shell before it, and the kernel on its behalf, in MiB.
+/// Memory of the program, its copy in the jail, and the kernel on its behalf, in MiB.
 const PROGRAM_MIB: u64 = 64;
 
 /// What holds a monitor back.
@@ -51,10 +51,10 @@ impl FirecrackerEngine {
         let capabilities = Capabilities {
             hardware_accelerated: true,
             memory_overhead_mib: PROGRAM_MIB,
-            // The monitor's main and API threads, the shell before it, and the kernel's workers.
+            // The monitor's main and API threads, and the kernel's workers.
             thread_overhead: 16,
         };
-        prepare_networks();
+        prepare_cells();
         Self { firecracker, confinement, identity, capabilities }
     }
 }

@@ -47,7 +47,7 @@ impl FirecrackerMachine {
     async fn halt(&self) -> Result<(), EngineError> {
         let _turn = self.commands.lock().await;
         self.ready_for(Operation::Pause)?;
-        let stopped = self.monitor.process.signal_program(Signal::STOP);
+        let stopped = self.monitor.process.signal(Signal::STOP);
         stopped.map_err(|error| self.lost(Operation::Pause, error))
     }
 
@@ -55,7 +55,7 @@ impl FirecrackerMachine {
         const RESUME: Operation = Operation::Resume;
         let _turn = self.commands.lock().await;
         self.ready_for(RESUME)?;
-        self.monitor.process.signal_program(Signal::CONT).map_err(|error| self.lost(RESUME, error))?;
+        self.monitor.process.signal(Signal::CONT).map_err(|error| self.lost(RESUME, error))?;
         match timeout(COMMAND_DEADLINE, self.monitor.api.greet()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(explain(&self.monitor, RESUME, error).await),
@@ -87,7 +87,7 @@ impl FirecrackerMachine {
             return Err(EngineError::refused(SNAPSHOT, "the machine is frozen already"));
         }
         // It may have been stopped, and must be able to answer.
-        let going = self.monitor.process.signal_program(Signal::CONT);
+        let going = self.monitor.process.signal(Signal::CONT);
         going.map_err(|error| self.lost(SNAPSHOT, error))?;
         match timeout(SNAPSHOT_DEADLINE, snapshot(&self.monitor, files)).await {
             Ok(result) => result.map(|()| files.clone()),

@@ -11,14 +11,13 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
-};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::cell::Cell;
 use super::exit::ExitReport;
 use super::identity::ProcessIdentity;
 use super::spawn::reap_later;
@@ -47,9 +46,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts watching a fresh child, which may lead namespaces and tell the end of the program in them. On
-    /// failure it is killed and reaped.
-    pub(super) fn watch(pid: u32, pidfd: OwnedFd, output: OwnedFd, leads: bool) -> io::Result<Self> {
+    /// Starts watching a fresh child, and the cell it may be in. On failure the child is killed and reaped.
+    pub(super) fn watch(pid: u32, pidfd: OwnedFd, output: OwnedFd, cell: Option<Cell>) -> io::Result<Self> {
         let watched = pidfd.try_clone().and_then(watch_readable);
         let watched = match watched {
             Ok(watched) => watched,
@@ -65,9 +63,10 @@ impl Process {
         let draining = tokio::spawn(tail.clone().drain(reader));
         let (report, exit) = watch::channel(None);
         tokio::spawn(async move {
-            let mut ended = unreaped.reap().await;
-            if leads {
-                ended = as_told(ended);
+            let ended = unreaped.reap().await;
+            if let Some(cell) = cell {
+                // Whatever it had started there ends before its own end is told.
+                cell.close().await;
             }
             // The last words of a dead child are in the pipe already; a grandchild that holds it
             // open must not delay the report.
@@ -75,18 +74,6 @@ impl Process {
             let _ = report.send(Some(ended));
         });
         Ok(Self { identity, pidfd, exit, output: tail })
-    }
-
-    /// Stops the program that runs in the namespaces this leads, or lets it go on: all of its threads,
-    /// wherever they are.
-    ///
-    /// # Errors
-    /// When there is no such program.
-    pub fn signal_program(&self, signal: Signal) -> io::Result<()> {
-        let raw = only_child(self.identity.pid)?;
-        let raw = i32::try_from(raw).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
-        let pidfd = pidfd_open(raw, PidfdFlags::empty())?;
-        Ok(pidfd_send_signal(&pidfd, signal)?)
     }
 
     /// Pid and start time, for the record that survives the supervisor.
@@ -151,24 +138,6 @@ impl Drop for Process {
             // The watching task, or the spawner thread in its place, reaps it.
             let _ = self.signal(Signal::KILL);
         }
-    }
-}
-
-/// The child of a process that has one.
-fn only_child(pid: u32) -> io::Result<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
-    children.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::NotFound, "it has no child of its own"))
-}
-
-/// The end of what ran in the namespaces, from how the one who waited for it ended.
-///
-/// A shell in between tells a signal as 128 and its number. Only for `SIGKILL` that is taken back: no
-/// program can exit like that by itself, and whoever looks for a lack of memory looks for it.
-fn as_told(ended: ExitReport) -> ExitReport {
-    const KILL: i32 = 9;
-    match ended {
-        ExitReport::Exited { code } if code == 128 + KILL => ExitReport::Signaled { signal: KILL },
-        other => other,
     }
 }
 

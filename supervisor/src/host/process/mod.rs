@@ -5,11 +5,11 @@
 //! restarts of the supervisor, safe against pid reuse. Called by engines and by recovery. Nothing
 //! here polls, and nothing installs a `SIGCHLD` handler.
 
+mod cell;
 mod child;
 mod exit;
 mod identity;
 mod namespace;
-mod network;
 mod spawn;
 mod spec;
 mod tail;
@@ -17,11 +17,11 @@ mod tail;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use cell::prepare as prepare_cells;
 pub use child::{Process, StopStep};
 pub use exit::ExitReport;
 pub use identity::ProcessIdentity;
 pub(crate) use identity::wait_exit;
-pub(crate) use network::prepare as prepare_networks;
 pub use spawn::{SpawnError, spawn};
 pub use spec::{Bind, Namespaces, ProcessSpec, RunAs};
 pub use tail::{Progress, Tail};

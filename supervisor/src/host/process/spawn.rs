@@ -26,8 +26,9 @@ use nix::unistd::{Gid, Uid, getppid, setgroups, setresgid, setresuid, setsid};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use tokio::sync::oneshot;
 
+use super::cell::{self, Cell};
 use super::child::Process;
-use super::namespace::{self, Birthplace};
+use super::namespace;
 use super::spec::ProcessSpec;
 use crate::host::open_guard::{self, GuardError};
 
@@ -89,8 +90,8 @@ struct Started {
     pid: u32,
     handles: Option<(OwnedFd, OwnedFd)>,
     guard: Option<open_guard::PendingGuard>,
-    /// Whether it is the first process of its namespaces, and waits there for the program.
-    leads: bool,
+    /// The namespaces it is in.
+    cell: Option<Cell>,
 }
 
 impl Drop for Started {
@@ -106,7 +107,7 @@ impl Started {
     async fn into_process(mut self, program: PathBuf) -> Result<Process, SpawnError> {
         let guard = self.guard.take();
         let (pidfd, output) = self.handles.take().expect("taken once, here");
-        let process = Process::watch(self.pid, pidfd, output, self.leads)
+        let process = Process::watch(self.pid, pidfd, output, self.cell.take())
             .map_err(|source| SpawnError::Start { program: program.clone(), source })?;
         if let Some(guard) = guard {
             // From here the child may wait for an answer whenever it opens a file.
@@ -157,14 +158,13 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
     let guard = open_guard.map(open_guard::prepare).transpose().map_err(guarded)?;
     let installer = guard.as_ref().map(open_guard::PreparedGuard::installer);
 
-    let entry = namespaces.as_ref().map(namespace::Entry::prepare).transpose().map_err(failed)?;
-    let (shown, args) =
-        if entry.is_some() { namespace::wrap(&program, args) } else { (program.clone(), args) };
-    let mut command = Command::new(&shown);
+    let cell = namespaces.is_some().then(cell::take).transpose().map_err(failed)?;
+    let entry = namespaces.as_ref().zip(cell.as_ref());
+    let entry =
+        entry.map(|(spec, cell)| namespace::Entry::prepare(spec, cell)).transpose().map_err(failed)?;
+    let mut command = Command::new(&program);
     command.args(&args).env_clear().current_dir(directory.unwrap_or_else(|| "/".into()));
     command.stdin(Stdio::null()).stdout(output_child).stderr(also_stderr);
-    let leads = entry.is_some();
-
     let parent = nix::unistd::getpid();
     let keep: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
     let prepare_child = move || -> io::Result<()> {
@@ -184,11 +184,8 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
         }
         // Changing the user clears the tie to the parent, so it comes after.
         prctl::set_pdeathsig(Signal::SIGKILL)?;
-        let tied = match &entry {
-            Some(entry) => entry.supervisor_lives()?,
-            None => getppid() == parent,
-        };
-        if !tied {
+        // In a cell the parent cannot be seen, and the cell's leader holds the tie.
+        if entry.is_none() && getppid() != parent {
             return Err(io::Error::other("the supervisor died during the start"));
         }
         prctl::set_no_new_privs()?;
@@ -206,9 +203,9 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
     // without a moment in which the child runs outside them.
     unsafe { command.pre_exec(prepare_child) };
 
-    let birthplace = leads.then(Birthplace::open).transpose().map_err(failed)?;
+    let door = cell.as_ref().map(Cell::open).transpose().map_err(failed)?;
     let child = command.spawn().map_err(failed)?;
-    drop((birthplace, inherit));
+    drop((door, inherit));
     let pid = child.id();
     let raw =
         i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| failed(io::Error::other("pid")))?;
@@ -221,7 +218,7 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
             return Err(guarded(error));
         }
     };
-    Ok(Started { pid, handles: Some((pidfd, output)), guard, leads })
+    Ok(Started { pid, handles: Some((pidfd, output)), guard, cell })
 }
 
 /// Takes the close-on-exec mark off a descriptor in the child, leaving its number as it is.

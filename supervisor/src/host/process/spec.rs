@@ -58,7 +58,6 @@ pub struct ProcessSpec {
     pub run_as: Option<RunAs>,
     /// When set, the child can open nothing for writing except through these grants.
     pub open_guard: Option<Vec<OpenGrant>>,
-    /// When set, the child is the first process of its own namespaces and waits there for the program, so
-    /// that one's end is reported as an exit code: 128 and the signal's number when a signal ended it.
+    /// When set, the child is born into namespaces of its own, and whatever it starts there ends with it.
     pub namespaces: Option<Namespaces>,
 }

@@ -231,7 +231,7 @@ async fn a_namespace_hides_the_host_shows_its_binds_and_reports_the_exit_code() 
 }
 
 #[tokio::test]
-async fn killing_the_leader_of_a_namespace_ends_all_of_it_before_the_end_is_reported() {
+async fn whatever_a_program_started_in_its_namespaces_ends_before_its_own_end_is_reported() {
     if !can_unshare() {
         rekindle_test_support::skip!("namespaces cannot be made here");
     }
@@ -250,7 +250,7 @@ async fn killing_the_leader_of_a_namespace_ends_all_of_it_before_the_end_is_repo
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let family = descendants(process.identity().pid);
-    assert!(family.len() >= 2, "{family:?}");
+    assert!(!family.is_empty(), "{family:?}");
     assert_eq!(process.kill().await, ExitReport::Signaled { signal: 9 });
     let alive: Vec<_> = family.iter().filter(|member| member.is_alive()).collect();
     assert!(alive.is_empty(), "{alive:?}");
