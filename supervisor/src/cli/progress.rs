@@ -45,6 +45,7 @@ impl Progress {
             BuildStep::Ready => self.step("checking that it is ready"),
             BuildStep::Freeze => self.step("freezing"),
             BuildStep::Publish => self.step("hashing and publishing"),
+            BuildStep::WorkingSet => self.step("looking at a first clone"),
         }
     }
 

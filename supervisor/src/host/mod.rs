@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod disk;
 pub mod kvm;
 pub mod open_guard;
+pub mod page_cache;
 pub mod process;
 mod readable;
 pub mod scratch;

@@ -6,6 +6,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ use super::StoreError;
 use super::lock::FileLock;
 use super::manifest::{Inputs, Manifest};
 use super::root::{FILES, LOCK, SCRATCH, Store};
+use super::working_set::WorkingSet;
 use crate::config::TemplateName;
 
 /// A complete snapshot that nobody can remove while this exists.
@@ -20,6 +22,7 @@ use crate::config::TemplateName;
 pub struct Snapshot {
     dir: PathBuf,
     manifest: Manifest,
+    pub(super) working_set: OnceLock<Option<WorkingSet>>,
     _lock: FileLock,
 }
 
@@ -62,7 +65,7 @@ impl Snapshot {
             return Err(StoreError::InUse { path: dir.to_owned() });
         };
         let manifest = Manifest::read(dir)?;
-        Ok(Self { dir: dir.to_owned(), manifest, _lock: lock })
+        Ok(Self { dir: dir.to_owned(), manifest, working_set: OnceLock::new(), _lock: lock })
     }
 
     /// Its description.

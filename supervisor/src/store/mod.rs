@@ -1,7 +1,8 @@
 //! Snapshots on disk: built aside, content-addressed, verified, collected.
 //!
 //! ```text
-//! <data>/snapshots/<template>/<digest>/{manifest.json, memory, state, lock, verified.json}
+//! <data>/snapshots/<template>/<digest>/{manifest.json, memory, state, scratch, lock,
+//!                                       verified.json, working-set.json}
 //! <data>/staging/<random>/              a snapshot being built, or one being removed
 //! <data>/locks/build-<template>         held while one is built
 //! ```
@@ -24,6 +25,7 @@ mod root;
 mod sparse;
 mod stage;
 mod verify;
+mod working_set;
 
 #[cfg(test)]
 mod tests;
@@ -38,3 +40,4 @@ pub use lock::FileLock;
 pub use manifest::{FileFacts, Inputs, Machine, Manifest, Origin};
 pub use root::Store;
 pub use stage::Staging;
+pub use working_set::WorkingSet;

@@ -19,6 +19,7 @@ mod phases;
 mod recovery;
 mod template;
 mod workdir;
+mod working_set;
 
 pub use driver::{Death, VmState};
 pub use error::{StartError, StartStage};

@@ -184,6 +184,11 @@ pub struct Running {
 }
 
 impl Running {
+    /// The monitor's process, where the engine has one.
+    pub(super) fn process_id(&self) -> Option<u32> {
+        self.machine.process().map(|process| process.pid)
+    }
+
     /// Dials the agent and greets it.
     ///
     /// # Errors

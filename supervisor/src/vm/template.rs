@@ -1,7 +1,7 @@
 //! Builds a template's snapshot: boot, open the gate, warm up, make quiet, freeze, store.
 //!
 //! ```text
-//! boot ──▶ warm up ──▶ ready ──▶ quiesce (the agent hangs up) ──▶ freeze ──▶ hash and publish
+//! boot ──▶ warm up ──▶ ready ──▶ quiesce (the agent hangs up) ──▶ freeze ──▶ hash and publish ──▶ first clone
 //!    └── any failure: machine, staging directory and control group are gone again
 //! ```
 
@@ -12,6 +12,7 @@ use super::gate::Identity;
 use super::handle::Vm;
 use super::host::VmHost;
 use super::phases::{Plan, Reserved, ScratchPlan};
+use super::working_set;
 use crate::agent::{
     AgentError, Code, Command, EnvVar, ExecuteRequest, Finished, Language as WireLanguage, Outcome, Program,
 };
@@ -49,6 +50,8 @@ pub enum BuildStep {
     Freeze,
     /// Memory is hashed and the snapshot published.
     Publish,
+    /// A first clone shows what its first program touches.
+    WorkingSet,
 }
 
 /// A finished build.
@@ -211,6 +214,12 @@ impl TemplateSource {
             Ok(snapshot) => snapshot?,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         };
+        progress(BuildStep::WorkingSet);
+        let first = self.recipe.ready.as_ref().map(request);
+        if let Err(error) = working_set::record(host, &snapshot, &self.plan(), first).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cold restores of the template are slower: its working set is not known");
+        }
         Ok(BuiltTemplate { snapshot, boot })
     }
 
@@ -236,14 +245,17 @@ fn template_environment() -> Vec<EnvVar> {
     vec![set("REKINDLE_TEMPLATE", "1"), set("NODE_OPTIONS", "--require /usr/lib/rekindle/reseed.cjs")]
 }
 
-async fn run_step(vm: &Vm, step: &Step, name: String) -> Result<(), BuildError> {
-    let request = ExecuteRequest {
+fn request(step: &Step) -> ExecuteRequest {
+    ExecuteRequest {
         program: Some(program(&step.run)),
         timeout_millis: u64::try_from(step.timeout.as_millis()).unwrap_or(u64::MAX),
         output_limit: SHOWN,
         ..ExecuteRequest::default()
-    };
-    match vm.agent().run(request).await {
+    }
+}
+
+async fn run_step(vm: &Vm, step: &Step, name: String) -> Result<(), BuildError> {
+    match vm.agent().run(request(step)).await {
         Ok(Finished { outcome: Outcome::Exited(0), .. }) => Ok(()),
         Ok(Finished { outcome, stdout, stderr, .. }) => {
             Err(BuildError::Failed { step: name, outcome, output: format!("{}{}", stdout.text, stderr.text) })
@@ -279,6 +291,7 @@ pub async fn restore_clone(
     plan: &Plan,
     identity: &Identity,
 ) -> Result<Vm, StartError> {
+    working_set::bring_in(snapshot);
     let plan = Plan { scratch: ScratchPlan::CopyOf(snapshot.scratch()), ..plan.clone() };
     let reserved = Reserved::reserve(host, &plan).await?;
     let files = crate::engine::SnapshotFiles::in_dir(snapshot.dir());
