@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod bench;
 mod build;
 mod cache;
 mod ci;
@@ -53,6 +54,8 @@ enum Verb {
     Clean(clean::Args),
     /// Show what Rekindle does, from nothing to a table on the screen
     Demo,
+    /// Measure starts, executions, transfers and memory, and write a report
+    Bench(bench::Args),
     /// The lab: a machine with working KVM, for the Firecracker tests
     #[command(subcommand)]
     Lab(lab::Args),
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Verb::Build => build::run(),
         Verb::Clean(args) => clean::run(&args),
         Verb::Demo => demo::run(),
+        Verb::Bench(args) => return bench::run(&args).unwrap_or_else(|error| fail(&error)),
         Verb::Lab(args) => return lab::run(&args).unwrap_or_else(|error| fail(&error)),
         Verb::Tidy => tidy::run(),
         Verb::Test(args) => test::run(&args),

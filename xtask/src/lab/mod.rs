@@ -9,6 +9,7 @@
 //! up, run, down ───────────────────────────────┘◀── suite.rs (the Firecracker tests)
 //! ```
 
+mod bench;
 mod channel;
 mod image;
 mod machine;
@@ -22,6 +23,7 @@ use anyhow::{Result, bail};
 use crate::cache::Cache;
 use machine::{Lab, Life};
 
+pub use bench::run as bench;
 pub use suite::{MODULE, Place, place, run as test};
 
 /// What to do with the lab.

@@ -65,6 +65,11 @@ pub fn build(cache: &Cache, name: &str, agent: &Path) -> Result<Built> {
     build_recipe(cache, &Recipe::load(&repo::root().join("rootfs"), name)?, agent)
 }
 
+/// The tree that the current image of this name was packed from.
+pub fn tree(cache: &Cache, name: &str) -> std::path::PathBuf {
+    cache.root().join("base").join(name).join("current").join(base::TREE)
+}
+
 fn build_recipe(cache: &Cache, recipe: &Recipe, agent: &Path) -> Result<Built> {
     let plan = image::plan(recipe, agent)?;
     if let Some(dir) = cache.find(&plan.kind(), &plan.key) {

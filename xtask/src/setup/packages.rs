@@ -57,9 +57,20 @@ const PACKAGES: &[Package] = &[
     or_program("nodejs", "node"),
 ];
 
+/// What benchmarks run beside a sandbox, to compare it with. Nothing else needs them.
+const COMPARED: &[Package] = &[or_program("bubblewrap", "bwrap"), or_program("crun", "crun")];
+
 /// Installs what is missing when root; otherwise fails with the line to run.
 pub fn ensure() -> Result<()> {
-    let missing = missing()?;
+    install(&missing_of(PACKAGES)?)
+}
+
+/// Installs what benchmarks compare with; without it they leave that out and say so.
+pub fn ensure_compared() -> Result<()> {
+    install(&missing_of(COMPARED)?)
+}
+
+fn install(missing: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
@@ -73,19 +84,23 @@ pub fn ensure() -> Result<()> {
     // Stale lists may still do; a failure shows when the packages are installed.
     let _ = job.run(apt().arg("update"));
     job.step(&format!("installing {}", missing.join(" ")))?;
-    job.run(apt().args(["install", "--yes", "--no-install-recommends"]).args(&missing))?;
+    job.run(apt().args(["install", "--yes", "--no-install-recommends"]).args(missing))?;
     job.finish(&format!("installed {}", missing.join(" ")));
     Ok(())
 }
 
 /// The packages that are not there.
 pub fn missing() -> Result<Vec<&'static str>> {
+    missing_of(PACKAGES)
+}
+
+fn missing_of(packages: &[Package]) -> Result<Vec<&'static str>> {
     if !Path::new("/usr/bin/dpkg-query").is_file() {
         return Err(anyhow!("this machine has no dpkg: only Debian and its relatives can build images"))
             .hint("build in a Debian 12 container or virtual machine");
     }
-    let installed = query(&PACKAGES.iter().map(|package| package.name).collect::<Vec<_>>())?;
-    Ok(PACKAGES
+    let installed = query(&packages.iter().map(|package| package.name).collect::<Vec<_>>())?;
+    Ok(packages
         .iter()
         .filter(|package| !installed.contains_key(package.name))
         .filter(|package| !package.instead.is_some_and(on_path))

@@ -1,0 +1,22 @@
+//! `rekindle-bench`: measures, prints, writes the reports. `cargo xtask bench` is the way to call it.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use rekindle_bench::args::Args;
+use rekindle_bench::run;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let outcome =
+        runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(run::everything(&args)));
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

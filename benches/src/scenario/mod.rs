@@ -1,0 +1,60 @@
+//! What is measured. Each scenario knows how to take one sample; `run` decides when.
+//!
+//! A new scenario is a name in [`Scenario`], a file with `async fn sample`, and a line in `run`.
+
+pub mod alternatives;
+pub mod burst;
+pub mod density;
+pub mod first_run;
+pub mod roundtrip;
+pub mod starts;
+pub mod transfer;
+pub mod working_set;
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// The scenarios there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[value(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum Scenario {
+    /// The least a restore can cost: a bare monitor and the shortest conversation
+    Floor,
+    /// A machine that boots
+    ColdBoot,
+    /// A clone of the snapshot, hot and cold page cache
+    Restore,
+    /// A clone whose monitor was started before it was needed
+    RestorePrespawned,
+    /// The first Python program of a clone
+    FirstPython,
+    /// The first JavaScript program of a clone
+    FirstNode,
+    /// The first Python program that imports numpy and pandas
+    PythonData,
+    /// `true` in a warm sandbox, without its own time, beside a bare round trip
+    ExecRoundtrip,
+    /// A file into a sandbox, beside the raw channel
+    Upload,
+    /// A file out of a sandbox, beside the raw channel
+    Download,
+    /// What an idle clone has for itself
+    Density,
+    /// Many starts at once
+    Burst,
+    /// Restores that read the snapshot's working set early, and restores that do not
+    WorkingSet,
+    /// A fresh process under bubblewrap
+    Bubblewrap,
+    /// A fresh container with crun
+    Container,
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_possible_value().as_ref().map_or("?", |value| value.get_name()))
+    }
+}

@@ -1,0 +1,64 @@
+//! What an execution costs beside the program itself: `true` in a warm sandbox, against a bare round trip
+//! over the same channel.
+//!
+//! The program's own time, as the guest measured it from before the process was made until it was collected,
+//! is taken off. The bare round trip is the agent's ping: one stream, one small request, one small answer.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use rekindle::agent::{AgentClient, Command, ExecuteRequest, Outcome, Program};
+
+use super::Scenario;
+use crate::bed::PATIENCE;
+use crate::record::{Kind, Record, Sample};
+
+/// Pairs taken in one round: each takes little time.
+const PAIRS: usize = 5;
+/// Pairs before the first one that counts: code is translated, pages are touched.
+const WARM_UP: usize = 20;
+
+/// Gets a fresh sandbox used to it.
+///
+/// # Errors
+/// When it does not answer.
+pub async fn warm_up(agent: &AgentClient) -> Result<()> {
+    for _ in 0..WARM_UP {
+        pair(agent).await?;
+    }
+    Ok(())
+}
+
+/// Some pairs of both.
+///
+/// # Errors
+/// When one fails.
+pub async fn sample(agent: &AgentClient, record: &mut Record) -> Result<()> {
+    for _ in 0..PAIRS {
+        let (whole, own, ping) = pair(agent).await?;
+        let kind = |name: &str, what: &str| Kind::time(Scenario::ExecRoundtrip, name, what);
+        record.add(
+            kind("exec_roundtrip", "`true` in a warm sandbox, its own time left out"),
+            Sample::of(whole.saturating_sub(own)),
+        );
+        record.add(kind("exec_whole", "`true` in a warm sandbox, all of it"), Sample::of(whole));
+        record.add(kind("ping", "a bare round trip to the agent"), Sample::of(ping));
+    }
+    Ok(())
+}
+
+async fn pair(agent: &AgentClient) -> Result<(Duration, Duration, Duration)> {
+    let argv = vec![b"/bin/true".to_vec().into()];
+    let request = ExecuteRequest {
+        program: Some(Program::Command(Command { argv })),
+        timeout_millis: u64::try_from(PATIENCE.as_millis())?,
+        ..ExecuteRequest::default()
+    };
+    let begun = Instant::now();
+    let finished = agent.run(request).await?;
+    let whole = begun.elapsed();
+    ensure!(finished.outcome == Outcome::Exited(0), "`true` ended as {:?}", finished.outcome);
+    let begun = Instant::now();
+    agent.ping(PATIENCE).await?;
+    Ok((whole, Duration::from_micros(finished.usage.wall_micros), begun.elapsed()))
+}

@@ -1,0 +1,157 @@
+//! Starts of one machine: the floor, a boot, a restore, and a restore into a monitor that waits.
+//!
+//! Every sample goes from nothing to an open gate and then to the first output of a program. Three figures
+//! come of it: to the agent's first answer, to usable, to the first output.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use rekindle::agent::{AgentClient, ExecuteRequest, Outcome, Program};
+use rekindle::engine::{RestoreSpec, Stopwatch};
+use rekindle::vm::Vm;
+
+use super::Scenario;
+use crate::bed::{Bed, PATIENCE, gate_request};
+use crate::floor::Floor;
+use crate::page_cache;
+use crate::record::{Kind, PageCache, Record, Sample};
+
+/// The stage after the agent's first answer.
+const GATE: &str = "gate";
+/// The stage that is the program.
+const OUTPUT: &str = "output";
+
+/// One start of the floor.
+///
+/// # Errors
+/// When it fails.
+pub async fn floor(bed: &Bed, floor: &Floor, record: &mut Record) -> Result<()> {
+    page_cache::warm(&bed.read_by_restore())?;
+    let (timings, took) = floor.start(bed).await?;
+    let sample = Sample::start(&timings, took);
+    record.add(answer(Scenario::Floor, "floor", PageCache::Hot), sample.before(GATE));
+    record.add(usable(Scenario::Floor, "floor", PageCache::Hot), sample);
+    Ok(())
+}
+
+/// One boot.
+///
+/// # Errors
+/// When it fails.
+pub async fn cold_boot(bed: &Bed, record: &mut Record) -> Result<()> {
+    page_cache::warm(&[bed.source.kernel.path.clone(), bed.source.image.path.clone()])?;
+    let begun = Instant::now();
+    let vm = bed.cold_boot().await?;
+    finish(&vm, begun, Scenario::ColdBoot, "cold_boot", PageCache::Hot, record).await?;
+    vm.stop().await;
+    Ok(())
+}
+
+/// One restore.
+///
+/// # Errors
+/// When it fails.
+pub async fn restore(bed: &Bed, cache: PageCache, record: &mut Record) -> Result<()> {
+    let name = match cache {
+        PageCache::Cold => {
+            page_cache::evict(&bed.read_by_restore())?;
+            "restore_cold"
+        }
+        PageCache::Hot | PageCache::Any => {
+            page_cache::warm(&bed.read_by_restore())?;
+            "restore"
+        }
+    };
+    let begun = Instant::now();
+    let vm = bed.clone().await?;
+    finish(&vm, begun, Scenario::Restore, name, cache, record).await?;
+    vm.stop().await;
+    Ok(())
+}
+
+/// One restore into a monitor that was started before.
+///
+/// # Errors
+/// When it fails.
+pub async fn prespawned(bed: &Bed, record: &mut Record) -> Result<()> {
+    page_cache::warm(&bed.read_by_restore())?;
+    let ground = bed.ground()?;
+    let spec = RestoreSpec { hardware: ground.hardware.clone(), home: ground.home()?, snapshot: bed.files() };
+    let prepared = bed.engine().prepare(spec).await?;
+
+    let begun = Instant::now();
+    let mut started = prepared.load().await?;
+    // The laps of the preparation were taken before anybody waited.
+    let since = started.timings.laps.iter().position(|lap| lap.stage == "load").unwrap_or_default();
+    started.timings.laps.drain(..since);
+    let mut watch = Stopwatch::start();
+    let stream = started.machine.dial().await?;
+    watch.lap("dial");
+    let agent = AgentClient::connect(stream, PATIENCE).await?;
+    watch.lap("hello");
+    agent.restore(gate_request()?, PATIENCE).await?;
+    watch.lap(GATE);
+    let took = begun.elapsed();
+    started.timings.extend(&watch.finish());
+    let sample = Sample::start(&started.timings, took);
+    let output = first_output(&agent).await?;
+    add(&sample, output, Scenario::RestorePrespawned, "restore_prespawned", PageCache::Hot, record);
+    drop(agent);
+    started.machine.kill().await;
+    ground.close().await
+}
+
+/// Runs the first program and adds what there is to add.
+async fn finish(
+    vm: &Vm,
+    begun: Instant,
+    scenario: Scenario,
+    name: &str,
+    cache: PageCache,
+    record: &mut Record,
+) -> Result<()> {
+    let sample = Sample::start(vm.timings(), begun.elapsed());
+    let output = first_output(vm.agent()).await?;
+    add(&sample, output, scenario, name, cache, record);
+    Ok(())
+}
+
+fn add(
+    sample: &Sample,
+    output: Duration,
+    scenario: Scenario,
+    name: &str,
+    cache: PageCache,
+    record: &mut Record,
+) {
+    record.add(answer(scenario, name, cache), sample.before(GATE));
+    record.add(usable(scenario, name, cache), sample.clone());
+    let kind = Kind::time(scenario, &format!("{name}_output"), "to the first output of `echo`");
+    record.add(kind.with_cache(cache), sample.and(OUTPUT, output));
+}
+
+fn answer(scenario: Scenario, name: &str, cache: PageCache) -> Kind {
+    Kind::time(scenario, name, "to the agent's first answer").with_cache(cache)
+}
+
+fn usable(scenario: Scenario, name: &str, cache: PageCache) -> Kind {
+    Kind::time(scenario, &format!("{name}_usable"), "to an open gate").with_cache(cache)
+}
+
+/// The first program of a machine, as small as one can be.
+async fn first_output(agent: &AgentClient) -> Result<Duration> {
+    let begun = Instant::now();
+    let request = ExecuteRequest {
+        program: Some(Program::Shell("echo ready".into())),
+        timeout_millis: u64::try_from(PATIENCE.as_millis())?,
+        ..ExecuteRequest::default()
+    };
+    let finished = agent.run(request).await?;
+    ensure!(
+        finished.outcome == Outcome::Exited(0) && finished.stdout.text == "ready\n",
+        "the first program ended as {:?}: {}",
+        finished.outcome,
+        finished.stderr.text
+    );
+    Ok(begun.elapsed())
+}
