@@ -1,14 +1,13 @@
 //! Files from the network, fetched once, kept by their hash and always checked.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::cache::Cache;
 use crate::hash;
 use crate::hint::Hint;
-use crate::job::Job;
+use crate::job::{Job, bound_command};
 
 /// The file at `url` with the given SHA-256, from the cache or the network.
 pub fn fetch(cache: &Cache, job: &mut Job, url: &str, sha256: &str) -> Result<PathBuf> {
@@ -25,7 +24,7 @@ pub fn fetch(cache: &Cache, job: &mut Job, url: &str, sha256: &str) -> Result<Pa
         .hint("make room on the file system of the cache, or set REKINDLE_CACHE")?
         .into_temp_path();
     job.run(
-        Command::new("curl")
+        bound_command("curl")
             .args(["--fail", "--silent", "--show-error", "--location", "--retry", "3"])
             .args(["--connect-timeout", "10", "--speed-limit", "1000", "--speed-time", "30", "--output"])
             .arg(&aside)

