@@ -24,6 +24,12 @@ fn writable(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).open(path).expect("opened")
 }
 
+/// Whether a disk can be mounted for one test alone. Not in a plain chroot, where it would show outside.
+fn can_mount_aside() -> bool {
+    let probe = std::process::Command::new("unshare").args(["-m", "true"]).output();
+    nix::unistd::geteuid().is_root() && probe.is_ok_and(|output| output.status.success())
+}
+
 async fn run(data: &Path) -> Ended {
     let ended = rekindle(data, RUN).await;
     leftovers::find(data, &leftovers::machines(data), &BTreeSet::new()).assert_none();
@@ -118,8 +124,8 @@ async fn a_missing_image_or_kernel_is_named_with_the_command_that_builds_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_is_a_clear_error_and_no_half_snapshot() {
     let lab = lab!();
-    if !nix::unistd::geteuid().is_root() {
-        rekindle_test_support::skip!("mounting a small disk needs root");
+    if !can_mount_aside() {
+        rekindle_test_support::skip!("mounting a small disk needs root and a mount namespace");
     }
     let _turn = lab.turn().await;
     let data = lab.empty_data();
@@ -143,8 +149,8 @@ async fn a_full_disk_is_a_clear_error_and_no_half_snapshot() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_runs_out_of_disk_gives_the_guest_an_error_and_does_not_stop_it() {
     let lab = lab!();
-    if !nix::unistd::geteuid().is_root() {
-        rekindle_test_support::skip!("mounting a small disk needs root");
+    if !can_mount_aside() {
+        rekindle_test_support::skip!("mounting a small disk needs root and a mount namespace");
     }
     let _turn = lab.turn().await;
     let (data, copy) = (lab.empty_data(), lab.copy());
