@@ -130,13 +130,8 @@ impl Cgroups {
         let group = ExecutionGroup { dir: File::open(&path)?, path, controllers: self.controllers };
         if self.controllers.memory {
             fs::write(group.path.join("memory.oom.group"), "1")?;
-            if memory_bytes > 0 {
-                fs::write(group.path.join("memory.max"), memory_bytes.to_string())?;
-            }
         }
-        if self.controllers.pids && pids > 0 {
-            fs::write(group.path.join("pids.max"), pids.to_string())?;
-        }
+        group.limit(memory_bytes, pids)?;
         Ok(Some(group))
     }
 }
@@ -150,6 +145,25 @@ pub struct ExecutionGroup {
 }
 
 impl ExecutionGroup {
+    /// Limits it; 0 is no limit of its own.
+    ///
+    /// # Errors
+    /// When a limit cannot be written.
+    pub fn limit(&self, memory_bytes: u64, pids: u32) -> io::Result<()> {
+        if self.controllers.memory && memory_bytes > 0 {
+            fs::write(self.path.join("memory.max"), memory_bytes.to_string())?;
+        }
+        if self.controllers.pids && pids > 0 {
+            fs::write(self.path.join("pids.max"), pids.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is still there: a root user inside the guest may have removed it.
+    pub fn exists(&self) -> bool {
+        self.path.exists()
+    }
+
     /// The directory, for starting a process inside.
     pub fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()

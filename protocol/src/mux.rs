@@ -9,15 +9,19 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, BufWriter};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
 use yamux::{Config, Connection, ConnectionError, Mode};
 
-use crate::limits::MAX_STREAMS;
+use crate::limits::{CHUNK_BYTES, MAX_STREAMS};
 
-/// Largest body of one multiplexer frame that this side sends.
-pub const MAX_BODY_BYTES: usize = 64 * 1024;
+/// Largest body of one multiplexer frame that this side sends: a whole piece of a file with what is around it.
+pub const MAX_BODY_BYTES: usize = CHUNK_BYTES + 256;
+
+/// Bytes that wait to be written together. The multiplexer writes the head of a frame and its body apart, and
+/// every write to a guest's channel, or from it, is an exit of the virtual machine.
+const WRITE_BUFFER: usize = 2 * MAX_BODY_BYTES;
 
 /// One operation's stream. Dropping it before it was closed resets it, which cancels the operation.
 pub type Stream = Compat<yamux::Stream>;
@@ -86,7 +90,7 @@ pub fn session<T: AsyncRead + AsyncWrite + Unpin>(io: T, side: Side) -> (Opener,
     let (requests, opening) = mpsc::channel(MAX_STREAMS);
     let (accepted, streams) = mpsc::channel(MAX_STREAMS);
     let driver = Driver {
-        connection: Connection::new(io.compat(), config, mode),
+        connection: Connection::new(BufWriter::with_capacity(WRITE_BUFFER, io).compat(), config, mode),
         opening: Some(opening),
         waiting: VecDeque::new(),
         accepted,
@@ -96,7 +100,7 @@ pub fn session<T: AsyncRead + AsyncWrite + Unpin>(io: T, side: Side) -> (Opener,
 
 /// Moves the bytes of a session.
 pub struct Driver<T> {
-    connection: Connection<Compat<T>>,
+    connection: Connection<Compat<BufWriter<T>>>,
     /// `None` once the session closes.
     opening: Option<mpsc::Receiver<oneshot::Sender<Stream>>>,
     waiting: VecDeque<oneshot::Sender<Stream>>,

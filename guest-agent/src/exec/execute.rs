@@ -81,7 +81,8 @@ impl<'a> Execution<'a> {
         }
         let id = agent.executions.next_id();
         let system = |error: io::Error| Failure::system("prepare an execution", &error);
-        let group = agent.cgroups.create(id, spec.memory_bytes, spec.pids).map_err(system)?;
+        let group =
+            agent.executions.group(&agent.cgroups, id, spec.memory_bytes, spec.pids).map_err(system)?;
         let (ends, program_ends) = match spec.terminal {
             Some(size) => stdio::terminal(size, spec.account.uid),
             None => stdio::pipes(spec.input != Input::Nothing),
@@ -160,12 +161,21 @@ impl<'a> Execution<'a> {
         }
         let (stdout, stderr) = pumps.finish().await;
         let result = self.result(end, wall, stdout, stderr).await;
-        self.close(killed).await;
+        let agent = self.agent;
+        // Who is told of a kill finds nothing left of it; after an ordinary end the host need not wait.
+        let mut ended = Some(self);
+        if let Some(killed) = ended.take_if(|_| killed) {
+            killed.close(true).await;
+        }
         let _ = replies.send(Reply::Result(result)).await;
         drop(replies);
         if let Ok(Some(to_host)) = sending.await {
             finish(to_host).await;
         }
+        if let Some(ended) = ended {
+            ended.close(false).await;
+        }
+        agent.executions.prepare_group(&agent.cgroups);
     }
 
     /// Starts feeding standard input; what it returns takes live pieces.
@@ -222,9 +232,9 @@ impl<'a> Execution<'a> {
         usage.cpu_micros = group.and_then(ExecutionGroup::cpu_micros).unwrap_or(usage.cpu_micros);
         usage.peak_memory_bytes =
             group.and_then(ExecutionGroup::peak_memory_bytes).unwrap_or(usage.peak_memory_bytes);
-        let out_of_memory = group.is_some_and(ExecutionGroup::ran_out_of_memory);
+        let out_of_memory = || group.is_some_and(ExecutionGroup::ran_out_of_memory);
         let outcome = match end {
-            End::Itself(Some(Exit { status: Status::Signaled(9), .. })) if out_of_memory => {
+            End::Itself(Some(Exit { status: Status::Signaled(9), .. })) if out_of_memory() => {
                 Outcome::OutOfMemory(wire::OutOfMemory { limit_bytes: self.spec.memory_bytes })
             }
             End::Itself(Some(Exit { status: Status::Exited(code), .. })) => Outcome::Exited(code.into()),

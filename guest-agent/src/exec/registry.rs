@@ -1,6 +1,7 @@
 //! The executions that run now, so that signals and resizes find them.
 
 use std::collections::HashMap;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use rekindle_protocol::wire::ErrorCode;
 
-use crate::cgroup::ExecutionGroup;
+use crate::cgroup::{Cgroups, ExecutionGroup};
 use crate::failure::Failure;
 
 /// A running execution as others may touch it.
@@ -64,12 +65,42 @@ fn raw_kill(pid: i32, signal: i32) -> nix::Result<()> {
 pub struct Executions {
     last_id: AtomicU64,
     running: Mutex<HashMap<u64, Arc<Running>>>,
+    /// A group nobody uses yet. Making one takes the kernel about as long as all the rest of an execution's
+    /// preparation, so it is made when the execution before is done.
+    spare: Mutex<Option<ExecutionGroup>>,
 }
 
 impl Executions {
     /// An id no execution of this agent has had.
     pub fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The group for a new execution: the spare one, or one that is made now.
+    ///
+    /// # Errors
+    /// When the group or its limits cannot be made.
+    pub fn group(
+        &self,
+        cgroups: &Cgroups,
+        id: u64,
+        memory_bytes: u64,
+        pids: u32,
+    ) -> io::Result<Option<ExecutionGroup>> {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match spare.filter(ExecutionGroup::exists) {
+            Some(group) => group.limit(memory_bytes, pids).map(|()| Some(group)),
+            None => cgroups.create(id, memory_bytes, pids),
+        }
+    }
+
+    /// Makes a spare group, unless there is one.
+    pub fn prepare_group(&self, cgroups: &Cgroups) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.is_none() {
+            // Whoever needs one and finds none makes it, and says why that fails.
+            *spare = cgroups.create(self.next_id(), 0, 0).unwrap_or_default();
+        }
     }
 
     /// How many run.
