@@ -17,6 +17,7 @@ use crate::baseline::Baseline;
 use crate::bed::Bed;
 use crate::fingerprint::{self, Fingerprint};
 use crate::floor::Floor;
+use crate::page_cache;
 use crate::progress::Progress;
 use crate::ratio;
 use crate::record::{Kind, PageCache, Record};
@@ -99,6 +100,8 @@ impl Run<'_> {
                 instead.extend(self.or_skip(scenario, found));
             }
         }
+        let cold = self.cold_is_possible();
+        let working_set = cold && self.args.wants(Scenario::WorkingSet);
         // The first of each finds cold what a host at work has warm.
         for round in 0..=self.args.n {
             let counts = round > 0;
@@ -116,7 +119,9 @@ impl Run<'_> {
                     .await;
             }
             if self.args.wants(Scenario::Restore) {
-                for (cache, name) in [(PageCache::Hot, "restore"), (PageCache::Cold, "restore_cold")] {
+                let states = [(PageCache::Hot, "restore"), (PageCache::Cold, "restore_cold")];
+                for (cache, name) in states.into_iter().filter(|(cache, _)| cold || *cache == PageCache::Hot)
+                {
                     turn.take(Scenario::Restore, name, async |record| {
                         starts::restore(bed, cache, record).await
                     })
@@ -127,7 +132,7 @@ impl Run<'_> {
                 let (scenario, name) = (Scenario::RestorePrespawned, "restore_prespawned");
                 turn.take(scenario, name, async |record| starts::prespawned(bed, record).await).await;
             }
-            if self.args.wants(Scenario::WorkingSet) {
+            if working_set {
                 let (scenario, name) = (Scenario::WorkingSet, "ws_cold_with");
                 turn.take(scenario, name, async |record| working_set::sample(bed, record).await).await;
             }
@@ -136,6 +141,22 @@ impl Run<'_> {
                 turn.take(alternative.scenario, &name, async |record| alternative.sample(record)).await;
             }
         }
+    }
+
+    /// Whether the snapshot's files can be thrown out of the page cache, for those who ask for that.
+    fn cold_is_possible(&mut self) -> bool {
+        let [restore, set] = [Scenario::Restore, Scenario::WorkingSet].map(|one| self.args.wants(one));
+        if !restore && !set {
+            return false;
+        }
+        let Err(error) = page_cache::evict(&self.bed.read_by_restore()) else { return true };
+        let reason = format!("the page cache cannot be made cold here: {error:#}");
+        self.progress.note(&reason);
+        let asked = [(restore, Scenario::Restore), (set, Scenario::WorkingSet)];
+        for (_, scenario) in asked.into_iter().filter(|(asked, _)| *asked) {
+            self.record.skip(scenario, &*reason);
+        }
+        false
     }
 
     /// The first program of fresh clones.
