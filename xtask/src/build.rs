@@ -9,6 +9,8 @@ use crate::{agent, kernel, recipe, repo, rootfs, setup};
 pub fn run() -> Result<()> {
     setup::packages()?;
     let cache = Cache::open()?;
+    // An interrupted build left up to a gigabyte, and this run may have nothing to build.
+    cache.remove_stale()?;
     let agent = agent::build()?;
     let kernel = kernel::build(&cache)?;
     println!("agent              {}", agent.display());
