@@ -326,6 +326,7 @@ fn building(step: &BuildStep) -> String {
         BuildStep::Boot => "building the template: booting".to_owned(),
         BuildStep::Warmup { number, total } => format!("building the template: warm-up {number} of {total}"),
         BuildStep::Ready => "building the template: the readiness check".to_owned(),
+        BuildStep::Warm => "building the template: warm interpreters".to_owned(),
         BuildStep::Freeze => "building the template: freezing".to_owned(),
         BuildStep::Publish => "building the template: hashing".to_owned(),
         BuildStep::WorkingSet => "building the template: a first clone".to_owned(),

@@ -14,6 +14,7 @@ use crate::exec::{Account, Executions, KeptOutputs};
 use crate::files;
 use crate::reaper::Reaper;
 use crate::restore::Gate;
+use crate::warm::Warm;
 
 /// The agent.
 pub struct Agent {
@@ -27,6 +28,8 @@ pub struct Agent {
     pub cgroups: Cgroups,
     /// Collects every child that ends.
     pub reaper: Arc<Reaper>,
+    /// Interpreters that wait for an execution.
+    pub warm: Warm,
     /// What runs now.
     pub executions: Executions,
     /// Full output of earlier executions.
@@ -51,6 +54,7 @@ impl Agent {
             gate: Gate::default(),
             cgroups,
             reaper: Arc::new(Reaper::new()?),
+            warm: Warm::default(),
             executions: Executions::default(),
             kept: KeptOutputs::open(&config.state)?,
             file_slots: Arc::new(Semaphore::new(files::MAX_PARALLEL)),

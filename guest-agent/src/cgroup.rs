@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   <root>/agent          the agent itself, where it is init: protected
+//!   <root>/warm           interpreters that wait for an execution: last in line for the processor
 //!   <root>/sandbox        the sandbox's limits
 //!   <root>/sandbox/e<N>   one execution: its limits, its usage, its end
 //! ```
@@ -40,6 +41,7 @@ pub struct Controllers {
 #[derive(Debug)]
 pub struct Cgroups {
     sandbox: Option<PathBuf>,
+    warm: Option<(PathBuf, File)>,
     controllers: Controllers,
     /// Read once: a clone has as much as its template.
     total_memory: u64,
@@ -48,7 +50,8 @@ pub struct Cgroups {
 impl Cgroups {
     /// Sets up the groups below `root`; any failure means: no cgroups here.
     pub fn open(root: Option<&Path>, init: bool) -> Self {
-        let nowhere = Self { sandbox: None, controllers: Controllers::default(), total_memory: 0 };
+        let nowhere =
+            Self { sandbox: None, warm: None, controllers: Controllers::default(), total_memory: 0 };
         let Some(root) = root else { return nowhere };
         match Self::set_up(root, init) {
             Ok(cgroups) => cgroups,
@@ -81,7 +84,13 @@ impl Cgroups {
         if init && controllers.memory {
             fs::write(root.join("agent/memory.min"), RESERVED_MEMORY.to_string())?;
         }
-        Ok(Self { sandbox: Some(sandbox), controllers, total_memory: total_memory()? })
+        let warm = root.join("warm");
+        create_dir(&warm)?;
+        if controllers.cpu {
+            fs::write(warm.join("cpu.weight"), "1")?;
+        }
+        let warm = Some((warm.clone(), File::open(&warm)?));
+        Ok(Self { sandbox: Some(sandbox), warm, controllers, total_memory: total_memory()? })
     }
 
     /// What can be limited here.
@@ -101,7 +110,8 @@ impl Cgroups {
     pub fn limit_sandbox(&self, limits: &wire::SandboxLimits) -> io::Result<()> {
         let Some(sandbox) = &self.sandbox else { return Ok(()) };
         if self.controllers.memory {
-            let most = self.total_memory.saturating_sub(RESERVED_MEMORY).max(self.total_memory / 2);
+            let reserved = RESERVED_MEMORY + self.warm_memory();
+            let most = self.total_memory.saturating_sub(reserved).max(self.total_memory / 2);
             let wanted = if limits.memory_bytes == 0 { most } else { limits.memory_bytes.min(most) };
             fs::write(sandbox.join("memory.max"), wanted.to_string())?;
         }
@@ -117,6 +127,17 @@ impl Cgroups {
             fs::write(sandbox.join("cpu.max"), quota)?;
         }
         Ok(())
+    }
+
+    /// The group of interpreters that wait.
+    pub fn warm(&self) -> Option<BorrowedFd<'_>> {
+        self.warm.as_ref().map(|(_, dir)| dir.as_fd())
+    }
+
+    /// What they hold of the guest's memory, in bytes.
+    fn warm_memory(&self) -> u64 {
+        let anonymous = |(path, _): &(PathBuf, File)| keyed_value(&path.join("memory.stat"), "anon");
+        self.warm.as_ref().and_then(anonymous).unwrap_or(0)
     }
 
     /// Makes the group of execution `id`. `None` where there are no cgroups.
@@ -167,6 +188,14 @@ impl ExecutionGroup {
     /// The directory, for starting a process inside.
     pub fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
+    }
+
+    /// Moves a process in, with all its threads.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn take_in(&self, pid: i32) -> io::Result<()> {
+        fs::write(self.path.join("cgroup.procs"), pid.to_string())
     }
 
     /// Kills every process in it.

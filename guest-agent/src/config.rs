@@ -34,6 +34,8 @@ pub struct Config {
     /// `cgroup=`: the cgroup v2 directory below which executions are placed, `none` for nowhere. Default
     /// `/sys/fs/cgroup`.
     pub cgroup: Option<PathBuf>,
+    /// `library=`: where the programs of warm interpreters are. Default `/usr/lib/rekindle`.
+    pub library: PathBuf,
 }
 
 /// A word that cannot be used.
@@ -51,7 +53,7 @@ pub enum ConfigError {
         value: String,
     },
     /// There is no such key.
-    #[error("unknown word {word}\nhint: known are transport= ready= user= home= state= cgroup=")]
+    #[error("unknown word {word}\nhint: known are transport= ready= user= home= state= cgroup= library=")]
     UnknownWord {
         /// The whole word.
         word: String,
@@ -74,6 +76,7 @@ impl Config {
             home: None,
             state: "/var/lib/rekindle".into(),
             cgroup: Some("/sys/fs/cgroup".into()),
+            library: "/usr/lib/rekindle".into(),
         };
         for word in words {
             let unknown = || ConfigError::UnknownWord { word: word.into() };
@@ -89,6 +92,7 @@ impl Config {
                 "home" => config.home = Some(value.into()),
                 "state" => config.state = value.into(),
                 "cgroup" => config.cgroup = (value != "none").then(|| value.into()),
+                "library" => config.library = value.into(),
                 _ => return Err(unknown()),
             }
         }

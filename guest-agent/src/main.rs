@@ -19,6 +19,7 @@ mod reaper;
 mod restore;
 mod session;
 mod transport;
+mod warm;
 mod watched;
 
 use std::process::ExitCode;

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -62,6 +63,27 @@ impl Reaper {
         let (sender, receiver) = oneshot::channel();
         waiting.insert(pid, sender);
         Ok((value, receiver))
+    }
+
+    /// Takes over a child that somebody else started and left to the agent.
+    ///
+    /// # Errors
+    /// When there is no such process any more.
+    pub fn adopt_orphan(&self, pid: i32) -> io::Result<(OwnedFd, oneshot::Receiver<Exit>)> {
+        // Nothing is collected while this is held, so a process that can be opened is one to wait for.
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the call takes two numbers and returns a new descriptor or an error.
+        // JUSTIFICATION: there is no safe wrapper.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made this descriptor, and nobody else knows of it.
+        // JUSTIFICATION: it arrives as a number.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+        let (sender, receiver) = oneshot::channel();
+        waiting.insert(pid, sender);
+        Ok((pidfd, receiver))
     }
 
     /// Collects children for as long as the agent lives.

@@ -20,6 +20,12 @@ pub const MAX_STRING_BYTES: usize = 120 * 1024;
 /// Streams open at once on one connection.
 pub const MAX_STREAMS: usize = 512;
 
+/// Modules a warm Python imports beforehand.
+pub const MAX_WARM_MODULES: usize = 256;
+
+/// Node processes that wait at once.
+pub const MAX_WARM_NODES: u32 = 8;
+
 /// Executions under way at once in one guest.
 pub const MAX_EXECUTIONS: usize = 256;
 

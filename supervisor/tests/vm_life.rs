@@ -71,6 +71,7 @@ async fn serve(io: DuplexStream, agent: Agent) {
                     stderr: Some(wire::CollectedOutput::default()),
                     usage: Some(wire::Usage::default()),
                     diagnosis: None,
+                    interpreter: 0,
                 };
                 say(stream, Reply::Result(result)).await;
             }

@@ -30,7 +30,13 @@ pub struct Footing<'a> {
     pub cgroup: Option<BorrowedFd<'a>>,
     /// A process limit per user, for places without a pids controller. 0 for none.
     pub processes: u64,
+    /// A socket to the agent, which the program finds as descriptor [`CONTROL`].
+    pub control: Option<BorrowedFd<'a>>,
 }
+
+/// Where a program of the agent's own finds its socket: far from the descriptors it opens itself, so that
+/// those have the numbers they have without it.
+pub const CONTROL: RawFd = 1000;
 
 /// A process that has been started but may still fail before its program runs.
 pub struct Child {
@@ -39,7 +45,16 @@ pub struct Child {
     /// A handle that never means another process.
     pub pidfd: OwnedFd,
     /// Says nothing once the program runs, and why not if it does not.
-    verdict: Channel,
+    pub verdict: Channel,
+}
+
+/// How a started process came to run its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Running {
+    /// As it was asked to.
+    AsAsked,
+    /// A warm interpreter has given way to one that was started for the program.
+    Instead,
 }
 
 /// The steps a child can fail at, in order.
@@ -72,6 +87,7 @@ struct Prepared {
     stdio: [RawFd; 3],
     terminal: bool,
     processes: u64,
+    control: Option<RawFd>,
     verdict: RawFd,
 }
 
@@ -97,6 +113,7 @@ pub fn start(spec: &Spec, footing: &Footing<'_>) -> io::Result<Child> {
         stdio: footing.stdio.map(|fd| fd.as_raw_fd()),
         terminal: footing.terminal,
         processes: footing.processes,
+        control: footing.control.map(|fd| fd.as_raw_fd()),
         verdict: report.as_raw_fd(),
     };
     let mut pidfd: libc::c_int = -1;
@@ -130,12 +147,12 @@ impl Child {
     ///
     /// # Errors
     /// When it does not: the child has ended then.
-    pub async fn running(&self, spec: &Spec) -> Result<(), Failure> {
+    pub async fn running(&self, spec: &Spec) -> Result<Running, Failure> {
         let mut verdict = [0; VERDICT];
         // So few bytes are written and read whole.
         let n = self.verdict.read(&mut verdict).await.map_err(|error| Failure::internal("start", &error))?;
         if n < VERDICT {
-            return Ok(());
+            return Ok(if n == 0 { Running::AsAsked } else { Running::Instead });
         }
         let [step, errno @ ..] = verdict;
         let errno = i32::from_ne_bytes(errno);
@@ -236,6 +253,14 @@ fn set_up(prepared: &Prepared) -> Result<(), Step> {
         // As the user: it must be able to enter.
         done(libc::chdir(prepared.cwd.as_ptr()), Step::Directory)?;
         libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int);
+        if let Some(control) = prepared.control {
+            // The agent has far fewer descriptors than this, but what is left of them must not be replaced.
+            if prepared.verdict == CONTROL {
+                return Err(Step::Stdio);
+            }
+            done(libc::dup2(control, CONTROL), Step::Stdio)?;
+            done(libc::fcntl(CONTROL, libc::F_SETFD, 0), Step::Stdio)?;
+        }
     }
     Ok(())
 }

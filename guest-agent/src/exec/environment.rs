@@ -50,6 +50,11 @@ impl Environment {
         self.variables.get(name.as_bytes()).map(Vec::as_slice)
     }
 
+    /// Every variable, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.variables.iter().map(|(name, value)| (name.as_slice(), value.as_slice()))
+    }
+
     /// As `execve` wants it. Names and values have been checked for NUL.
     pub fn to_c_strings(&self) -> Vec<CString> {
         let join = |(name, value): (&Vec<u8>, &Vec<u8>)| [name.as_slice(), b"=", value].concat();

@@ -36,6 +36,7 @@ use crate::exec::stdio::{self, Channel};
 use crate::failure::Failure;
 use crate::reaper::{Exit, Status};
 use crate::session::{reply, response};
+use crate::warm;
 
 /// Frames of live output that may wait for the host.
 const LIVE_BACKLOG: usize = 4;
@@ -49,6 +50,7 @@ pub async fn execute(agent: &Arc<Agent>, request: wire::ExecuteRequest, stream: 
         Ok(execution) => execution.run(stream).await,
         Err(failure) => reply(stream, failure.into_response()).await,
     }
+    warm::refill(agent);
 }
 
 /// Why an execution was brought to an end.
@@ -69,6 +71,7 @@ struct Execution<'a> {
     exit: oneshot::Receiver<Exit>,
     started: Instant,
     kept_cap: u64,
+    interpreter: wire::Interpreter,
 }
 
 impl<'a> Execution<'a> {
@@ -95,12 +98,24 @@ impl<'a> Execution<'a> {
                 terminal: spec.terminal.is_some(),
                 cgroup: group.as_ref().map(|group| group.dir()),
                 processes: if agent.cgroups.controllers().pids { 0 } else { u64::from(spec.pids) },
+                control: None,
             };
             child::start(&spec, &footing).map(|child| (child.pid, child))
         };
-        let (child, exit) = agent.reaper.adopt(spawn).map_err(system)?;
+        let claimed = warm::claim(agent, &spec, program_ends.all(), group.as_ref()).await;
+        let warmed = claimed.is_some();
+        let (child, exit) = match claimed {
+            Some(claimed) => claimed,
+            None => agent.reaper.adopt(spawn).map_err(system)?,
+        };
+        let running = child.running(&spec).await;
+        // Only now: a warm interpreter opens them itself.
         drop(program_ends);
-        child.running(&spec).await?;
+        let interpreter = match (spec.language, running?) {
+            (None, _) => wire::Interpreter::Unspecified,
+            (Some(_), child::Running::AsAsked) if warmed => wire::Interpreter::Warmed,
+            (Some(_), _) => wire::Interpreter::Plain,
+        };
         let running = Running { pid: child.pid, pidfd: child.pidfd, group, terminal: ends.terminal };
         let kept_cap = sandbox.kept_output_bytes;
         Ok(Self {
@@ -114,6 +129,7 @@ impl<'a> Execution<'a> {
             exit,
             started,
             kept_cap,
+            interpreter,
         })
     }
 
@@ -256,6 +272,7 @@ impl<'a> Execution<'a> {
             stderr: Some(stderr),
             usage: Some(usage),
             diagnosis,
+            interpreter: self.interpreter.into(),
         }
     }
 

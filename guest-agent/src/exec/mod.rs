@@ -4,9 +4,9 @@
 //! folder is what they are made of. Nothing here decides whether a caller may run anything: the gate does.
 
 mod account;
-mod child;
+pub mod child;
 mod diagnosis;
-mod environment;
+pub mod environment;
 mod execute;
 mod input;
 mod kept;
@@ -14,8 +14,8 @@ mod output;
 mod registry;
 mod resize;
 mod signal;
-mod spec;
-mod stdio;
+pub mod spec;
+pub mod stdio;
 
 pub use account::Account;
 pub use environment::check as check_environment;

@@ -58,6 +58,8 @@ pub struct Spec {
     pub memory_bytes: u64,
     /// Its process limit, 0 for none of its own.
     pub pids: u32,
+    /// Whether its interpreter must be started for it.
+    pub plain: bool,
 }
 
 impl Spec {
@@ -100,8 +102,30 @@ impl Spec {
             output_limit: output_limit(request.output_limit as usize)?,
             memory_bytes: request.memory_bytes,
             pids: request.pids,
+            plain: request.plain_interpreter,
             account,
         })
+    }
+
+    /// A program of the agent's own, run as root with an environment that holds nothing of the agent's.
+    pub fn own(argv: Vec<CString>, env: &[wire::EnvVar]) -> Self {
+        let account =
+            Account { name: "root".into(), uid: 0, gid: 0, groups: Vec::new(), home: PathBuf::from("/root") };
+        Self {
+            argv,
+            language: None,
+            environment: Environment::build(&account, false, [env]),
+            cwd: PathBuf::from("/"),
+            account,
+            timeout: None,
+            input: Input::Nothing,
+            terminal: None,
+            stream: false,
+            output_limit: DEFAULT_OUTPUT_LIMIT,
+            memory_bytes: 0,
+            pids: 0,
+            plain: true,
+        }
     }
 }
 

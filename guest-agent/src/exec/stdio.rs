@@ -81,7 +81,8 @@ pub fn terminal(size: Winsize, uid: u32) -> io::Result<(AgentEnds, ProgramEnds)>
     Ok((agent, program))
 }
 
-/// One end of a pipe or terminal, without blocking.
+/// One end of a pipe, terminal or socket, without blocking.
+#[derive(Debug)]
 pub struct Channel {
     fd: AsyncFd<OwnedFd>,
 }

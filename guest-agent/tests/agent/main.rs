@@ -17,3 +17,4 @@ mod hostile_programs;
 mod output;
 mod pid1;
 mod reconnect;
+mod warm;

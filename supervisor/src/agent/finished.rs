@@ -35,6 +35,19 @@ pub struct Finished {
     /// What kind of failure it looks like.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Diagnosis>,
+    /// How the interpreter came to be, if the program was code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<Interpreter>,
+}
+
+/// How the interpreter of an execution came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Interpreter {
+    /// It was started for this execution.
+    Plain,
+    /// It was started beforehand, waited, and served this execution alone.
+    Warmed,
 }
 
 /// How an execution can end, as far as its agent can tell.
@@ -138,6 +151,11 @@ impl Finished {
                 peak_memory_bytes: Some(usage.peak_memory_bytes.min(MAX_MEMORY)).filter(|&bytes| bytes != 0),
             },
             diagnosis: result.diagnosis.and_then(|diagnosis| Diagnosis::from_wire(&diagnosis)),
+            interpreter: match wire::Interpreter::try_from(result.interpreter) {
+                Ok(wire::Interpreter::Plain) => Some(Interpreter::Plain),
+                Ok(wire::Interpreter::Warmed) => Some(Interpreter::Warmed),
+                Ok(wire::Interpreter::Unspecified) | Err(_) => None,
+            },
         })
     }
 }

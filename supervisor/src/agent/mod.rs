@@ -30,6 +30,7 @@ mod stat;
 mod stdin;
 mod untrusted;
 mod upload;
+mod warm;
 
 #[cfg(test)]
 mod fake;
@@ -40,7 +41,7 @@ pub use download::Downloaded;
 pub use error::{AgentError, ConnectError, Refusal};
 pub use execute::{Event, Execution, Started};
 pub use file::{FileInfo, FileKind};
-pub use finished::{Diagnosis, DiagnosisKind, Finished, Outcome, Output, OutputStream, Usage};
+pub use finished::{Diagnosis, DiagnosisKind, Finished, Interpreter, Outcome, Output, OutputStream, Usage};
 pub use hello::{Capabilities, Hello, KillScope, ProtocolVersion};
 pub use list::Listing;
 pub use path::{GuestPath, InvalidPath};
@@ -52,5 +53,5 @@ pub use upload::UploadOptions;
 /// Requests are written in the protocol's own words: they come from the host, which is trusted.
 pub use rekindle_protocol::wire::{
     Code, Command, EnvVar, ExecuteRequest, Language, RestoreRequest, SandboxLimits, Scratch, Stdin,
-    TerminalSize, execute_request::Program,
+    TerminalSize, WarmPython, WarmRequest, execute_request::Program,
 };

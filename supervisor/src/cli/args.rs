@@ -93,6 +93,9 @@ pub struct RunOptions {
     /// Boot the machine instead of restoring its snapshot, to see what the snapshot saves
     #[arg(long)]
     pub cold: bool,
+    /// Start an interpreter for --python or --node instead of using a warm one, to see what that saves
+    #[arg(long)]
+    pub plain: bool,
     /// Python source to run
     #[arg(long, value_name = "CODE")]
     pub python: Option<String>,

@@ -43,6 +43,7 @@ impl Progress {
                 self.step(&format!("warming up, step {number} of {total}"));
             }
             BuildStep::Ready => self.step("checking that it is ready"),
+            BuildStep::Warm => self.step("starting the interpreters that are kept warm"),
             BuildStep::Freeze => self.step("freezing"),
             BuildStep::Publish => self.step("hashing and publishing"),
             BuildStep::WorkingSet => self.step("looking at a first clone"),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use rekindle::agent::{
-    AgentError, Code, Command, Diagnosis, EnvVar, Event, ExecuteRequest, Finished, GuestPath, Language,
-    Outcome, Output, OutputStream, Program, SandboxLimits, Stdin, StdinWriter, TransferPatience,
+    AgentError, Code, Command, Diagnosis, EnvVar, Event, ExecuteRequest, Finished, GuestPath, Interpreter,
+    Language, Outcome, Output, OutputStream, Program, SandboxLimits, Stdin, StdinWriter, TransferPatience,
     UploadOptions, Usage,
 };
 use rekindle::vm::{self, Death, Identity, Lost, Vm};
@@ -53,6 +53,8 @@ struct Report<'a> {
     usage: Option<&'a Usage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     diagnosis: Option<&'a Diagnosis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interpreter: Option<Interpreter>,
     template: &'a str,
     engine: String,
     machine: rekindle::host::cgroup::Usage,
@@ -124,6 +126,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
             stderr: finished.as_ref().map(|finished| &finished.stderr),
             usage: finished.as_ref().map(|finished| &finished.usage),
             diagnosis: finished.as_ref().and_then(|finished| finished.diagnosis.as_ref()),
+            interpreter: finished.as_ref().and_then(|finished| finished.interpreter),
             template: options.template.as_str(),
             engine: setup.decision.engine.to_string(),
             machine,
@@ -277,6 +280,7 @@ fn request(options: &RunOptions) -> anyhow::Result<ExecuteRequest> {
         output_limit: options.output_limit,
         memory_bytes: options.memory.unwrap_or(0),
         stream: options.stream,
+        plain_interpreter: options.plain,
         stdin: if stdin_has_something() { Stdin::Live } else { Stdin::Unspecified } as i32,
         ..ExecuteRequest::default()
     })

@@ -8,5 +8,5 @@ mod recipe;
 mod template;
 
 pub use dirs::{Dirs, NoHome};
-pub use recipe::{Language, Recipe, RecipeError, Run, Step};
+pub use recipe::{Language, Recipe, RecipeError, Run, Step, Warm};
 pub use template::{InvalidTemplate, TemplateName};

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rekindle_protocol::limits::{MAX_WARM_MODULES, MAX_WARM_NODES};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -46,6 +47,18 @@ pub struct Recipe {
     pub warmup: Vec<Step>,
     /// Must succeed right before the snapshot.
     pub ready: Option<Step>,
+    /// Interpreters that are kept warm in the snapshot.
+    pub warm: Warm,
+}
+
+/// Interpreters that wait in the snapshot for code to run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Warm {
+    /// Modules a warm Python has imported; `None` keeps no Python warm.
+    pub python: Option<Vec<String>>,
+    /// Node processes that wait.
+    pub node: u32,
 }
 
 /// One thing run in the guest while a template is built.
@@ -138,6 +151,8 @@ struct RawRecipe {
     #[serde(default)]
     warmup: Vec<RawStep>,
     ready: Option<RawStep>,
+    #[serde(default)]
+    warm: Warm,
 }
 
 #[derive(Deserialize)]
@@ -218,6 +233,7 @@ impl Recipe {
             kernel_args: raw.kernel_args,
             warmup: raw.warmup.into_iter().map(step).collect::<Result<_, _>>().map_err(invalid)?,
             ready: raw.ready.map(step).transpose().map_err(invalid)?,
+            warm: raw.warm,
         };
         recipe.check().map_err(invalid)?;
         Ok(recipe)
@@ -240,7 +256,7 @@ impl Recipe {
                 return Err(format!("kernel_args: {argument:?} is not one word, or is set by the engine"));
             }
         }
-        Ok(())
+        self.warm.check()
     }
 
     /// SHA-256 of everything that changes the snapshot, in hexadecimal.
@@ -249,6 +265,31 @@ impl Recipe {
         let text = serde_json::to_vec(self).expect("a recipe of strings and numbers is always JSON");
         Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+impl Warm {
+    fn check(&self) -> Result<(), String> {
+        if self.node > MAX_WARM_NODES {
+            return Err(format!("warm.node is {}, at most {MAX_WARM_NODES} is possible", self.node));
+        }
+        let modules = self.python.as_deref().unwrap_or_default();
+        if modules.len() > MAX_WARM_MODULES {
+            return Err(format!("warm.python names more than {MAX_WARM_MODULES} modules"));
+        }
+        match modules.iter().find(|name| !is_module(name)) {
+            Some(name) => Err(format!("warm.python: {name:?} is not the name of a module")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Identifiers joined by dots.
+fn is_module(name: &str) -> bool {
+    let word = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    name.split('.').all(word)
 }
 
 fn step(raw: RawStep) -> Result<Step, String> {

@@ -1,7 +1,7 @@
 //! Builds a template's snapshot: boot, open the gate, warm up, make quiet, freeze, store.
 //!
 //! ```text
-//! boot ──▶ warm up ──▶ ready ──▶ quiesce (the agent hangs up) ──▶ freeze ──▶ hash and publish ──▶ first clone
+//! boot ──▶ warm up ──▶ ready ──▶ keep warm ──▶ quiesce (the agent hangs up) ──▶ freeze ──▶ publish ──▶ first clone
 //!    └── any failure: machine, staging directory and control group are gone again
 //! ```
 
@@ -15,8 +15,9 @@ use super::phases::{Plan, Reserved, ScratchPlan};
 use super::working_set;
 use crate::agent::{
     AgentError, Code, Command, EnvVar, ExecuteRequest, Finished, Language as WireLanguage, Outcome, Program,
+    WarmPython, WarmRequest,
 };
-use crate::config::{Language, Recipe, Run, Step};
+use crate::config::{Language, Recipe, Run, Step, Warm};
 use crate::engine::{EngineError, IoThrottle, Timings};
 use crate::store::{Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, Staging, Store, StoreError};
 
@@ -24,6 +25,8 @@ use crate::store::{Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, Stagi
 const CLOCK_BEHIND: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long each phase of a boot may take on a slow, busy host.
 const BOOT_DEADLINE: Duration = Duration::from_secs(120);
+/// How long the interpreters that are kept warm may take to start.
+const WARM_DEADLINE: Duration = Duration::from_secs(600);
 /// How long the guest may take to become quiet.
 const QUIET_DEADLINE: Duration = Duration::from_secs(60);
 /// What one machine may ask of the disk: enough for any build, too little to starve its neighbours.
@@ -46,6 +49,8 @@ pub enum BuildStep {
     },
     /// The readiness check runs.
     Ready,
+    /// Interpreters start and are left waiting.
+    Warm,
     /// The machine is frozen.
     Freeze,
     /// Memory is hashed and the snapshot published.
@@ -91,6 +96,9 @@ pub enum BuildError {
         /// The end of what it printed.
         output: String,
     },
+    /// The interpreters to be kept warm did not start.
+    #[error("the interpreters that the recipe keeps warm did not start")]
+    Warm(#[source] AgentError),
     /// The guest did not become quiet.
     #[error("the guest did not become quiet")]
     Quiesce(#[source] AgentError),
@@ -234,7 +242,19 @@ impl TemplateSource {
             progress(BuildStep::Ready);
             run_step(vm, step, "the readiness check".into()).await?;
         }
-        Ok(())
+        self.keep_warm(vm, progress).await
+    }
+
+    /// Last, so that nothing uses what is meant for the clones.
+    async fn keep_warm(&self, vm: &Vm, progress: &(dyn Fn(BuildStep) + Sync)) -> Result<(), BuildError> {
+        let Warm { python, node } = &self.recipe.warm;
+        if python.is_none() && *node == 0 {
+            return Ok(());
+        }
+        progress(BuildStep::Warm);
+        let python = python.as_ref().map(|modules| WarmPython { modules: modules.clone() });
+        let request = WarmRequest { python, node: *node };
+        vm.agent().warm(request, WARM_DEADLINE).await.map_err(BuildError::Warm)
     }
 }
 
@@ -250,6 +270,8 @@ fn request(step: &Step) -> ExecuteRequest {
         program: Some(program(&step.run)),
         timeout_millis: u64::try_from(step.timeout.as_millis()).unwrap_or(u64::MAX),
         output_limit: SHOWN,
+        // What waits is for the clones.
+        plain_interpreter: true,
         ..ExecuteRequest::default()
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! Used by tests only. It never starts anything itself.
 
+pub mod snippets;
+
 use std::fs::OpenOptions;
 use std::io::Write;
 

@@ -23,6 +23,7 @@ fn result() -> Reply {
         stderr: Some(CollectedOutput::default()),
         usage: Some(Usage::default()),
         diagnosis: None,
+        interpreter: 0,
     })
 }
 

@@ -24,6 +24,7 @@ fn result() -> ExecuteResult {
         stderr: Some(text("")),
         usage: Some(wire::Usage { wall_micros: 5, cpu_micros: 3, peak_memory_bytes: 0 }),
         diagnosis: None,
+        interpreter: 0,
     }
 }
 

@@ -35,6 +35,15 @@ fn defaults_are_those_the_first_recipe_explains() {
 }
 
 #[test]
+fn what_is_kept_warm_is_part_of_a_recipes_identity() {
+    let none = parse(SMALL).expect("valid");
+    assert_eq!((none.warm.python.as_ref(), none.warm.node), (None, 0));
+    let some = parse(&format!("{SMALL}[warm]\npython = [\"json\", \"os.path\"]\nnode = 2\n")).expect("valid");
+    assert_eq!(some.warm.python.as_deref(), Some(&["json".to_owned(), "os.path".to_owned()][..]));
+    assert_ne!(none.digest(), some.digest());
+}
+
+#[test]
 fn a_step_is_one_of_three_things() {
     let text = format!(
         "{SMALL}[[warmup]]\ncommand = [\"a\", \"b\"]\n[[warmup]]\nshell = \"x\"\ntimeout_s = 5\n\
@@ -63,6 +72,10 @@ fn bad_recipes_are_refused_with_a_message_and_a_hint() {
         ("[[warmup]]\ncommand = []\n", "exactly one"),
         ("[[warmup]]\nshell = \"x\"\ntimeout_s = 0\n", "timeout_s"),
         ("[ready]\ncode = { language = \"perl\", source = \"1\" }\n", "perl"),
+        ("[warm]\nruby = 1\n", "ruby"),
+        ("[warm]\nnode = 9\n", "warm.node"),
+        ("[warm]\npython = [\"os; print(1)\"]\n", "not the name of a module"),
+        ("[warm]\npython = [\"a..b\"]\n", "not the name of a module"),
     ] {
         let error = parse(&format!("{SMALL}{bad}")).expect_err(bad).to_string();
         assert!(error.contains(word) && error.contains("hint: "), "{bad}: {error}");

@@ -25,3 +25,4 @@ mod faults;
 mod killed;
 mod limits;
 mod prestarted;
+mod warm;

@@ -1,0 +1,47 @@
+//! Starts what is missing, one thing at a time.
+
+use std::io;
+use std::sync::Arc;
+
+use rekindle_protocol::wire::Language;
+
+use crate::agent::Agent;
+use crate::warm::forker::Forker;
+use crate::warm::node;
+use crate::warm::pool::Missing;
+
+/// Starts what is missing in the background, in the group that is last in line for the processor.
+pub fn refill(agent: &Arc<Agent>) {
+    if agent.warm.missing().is_none() {
+        return;
+    }
+    let agent = agent.clone();
+    tokio::spawn(async move {
+        if let Err(error) = fill(&agent).await {
+            eprintln!("rekindle-agent: an interpreter cannot be kept warm: {error}");
+        }
+    });
+}
+
+/// Starts what is missing until nothing is.
+///
+/// # Errors
+/// When something does not start; what was missing stays so.
+pub async fn fill(agent: &Arc<Agent>) -> io::Result<()> {
+    let _one_at_a_time = agent.warm.filling.lock().await;
+    while let Some(missing) = agent.warm.missing() {
+        match missing {
+            Missing::Forker(modules) => agent.warm.add_forker(Forker::start(agent, &modules).await?),
+            Missing::Python(forker) => match forker.park(agent).await {
+                Ok(parked) => agent.warm.add(Language::Python, parked),
+                Err(error) => {
+                    // The next round starts another one.
+                    agent.warm.lose_forker();
+                    eprintln!("rekindle-agent: the Python forker is gone: {error}");
+                }
+            },
+            Missing::Node => agent.warm.add(Language::Node, node::park(agent).await?),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,268 @@
+//! Warm interpreters: the same as plain ones but for the time they take, and never in the way.
+
+use rekindle::agent::{
+    AgentError, ExecuteRequest, Finished, Interpreter, Language, Outcome, Stdin, TerminalSize, WarmPython,
+    WarmRequest,
+};
+use rekindle_test_support::{skip, snippets};
+
+use crate::agent;
+use crate::harness::{Agent, SOON, Setup, code, shell, until, var, within};
+
+const MODULES: [&str; 9] = [
+    "asyncio",
+    "collections",
+    "concurrent.futures",
+    "json",
+    "logging",
+    "multiprocessing",
+    "random",
+    "re",
+    "uuid",
+];
+
+fn python() -> WarmRequest {
+    let modules = MODULES.map(str::to_owned).into();
+    WarmRequest { python: Some(WarmPython { modules }), node: 0 }
+}
+
+/// An agent that keeps what `request` says warm.
+async fn warm(request: WarmRequest) -> Result<Agent, String> {
+    let agent = Setup::default().start().await?;
+    for (language, wanted) in [("python3", request.python.is_some()), ("node", request.node > 0)] {
+        if wanted && !agent.has(language).await {
+            return Err(format!("this machine has no {language}"));
+        }
+    }
+    match agent.client.warm(request, 3 * SOON).await {
+        Ok(()) => Ok(agent),
+        // A build of Node that will not change its user.
+        Err(AgentError::Refused { message, .. }) if message.contains("disabled") => Err(message),
+        Err(error) => panic!("nothing is kept warm: {error:?}"),
+    }
+}
+
+macro_rules! warm {
+    ($request:expr) => {
+        match warm($request).await {
+            Ok(agent) => agent,
+            Err(reason) => skip!("{reason}"),
+        }
+    };
+}
+
+fn plain(request: ExecuteRequest) -> ExecuteRequest {
+    ExecuteRequest { plain_interpreter: true, ..request }
+}
+
+/// What a caller sees of an execution, but for how long it took.
+fn seen(finished: &Finished) -> (Outcome, &str, &str) {
+    (finished.outcome, &finished.stdout.text, &finished.stderr.text)
+}
+
+async fn compare(agent: &Agent, language: Language, snippets: &[&str]) {
+    let mut different = Vec::new();
+    for source in snippets {
+        let request = ExecuteRequest {
+            stdin: Stdin::Whole as i32,
+            stdin_data: "a line\nanother\n".into(),
+            env: vec![var("MINE", "1")],
+            ..code(language, source)
+        };
+        // Node is not forked: one is there again when it has been started.
+        let warmed = loop {
+            let finished = agent.run(request.clone()).await;
+            if finished.interpreter == Some(Interpreter::Warmed) {
+                break finished;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        };
+        let expected = agent.run(plain(request)).await;
+        assert_eq!(expected.interpreter, Some(Interpreter::Plain));
+        if seen(&warmed) != seen(&expected) {
+            different.push(format!("{source}\n  warm:  {:?}\n  plain: {:?}", seen(&warmed), seen(&expected)));
+        }
+    }
+    assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
+}
+
+#[tokio::test]
+async fn a_warm_python_does_what_a_plain_one_does() {
+    let agent = warm!(python());
+    compare(&agent, Language::Python, snippets::PYTHON).await;
+    agent.answers().await;
+}
+
+#[tokio::test]
+async fn a_warm_node_does_what_a_plain_one_does() {
+    let agent = warm!(WarmRequest { python: None, node: 1 });
+    compare(&agent, Language::Node, snippets::NODE).await;
+    agent.answers().await;
+}
+
+#[tokio::test]
+async fn every_execution_is_a_process_of_its_own_with_numbers_of_its_own() {
+    let agent = warm!(python());
+    let source = "import os, random, uuid, multiprocessing.process as p\n\
+                  assert 'left' not in globals() and not hasattr(random, 'left')\n\
+                  left = random.left = 1\n\
+                  print(os.getpid(), random.random(), uuid.uuid4(), p.current_process().authkey.hex())";
+    let (one, two) = (agent.run(code(Language::Python, source)), agent.run(code(Language::Python, source)));
+    let (one, two) = tokio::join!(one, two);
+    let three = agent.run(code(Language::Python, source)).await;
+    for finished in [&one, &two, &three] {
+        assert_eq!(finished.outcome, Outcome::Exited(0), "{finished:?}");
+        assert_eq!(finished.interpreter, Some(Interpreter::Warmed));
+    }
+    for (index, what) in ["pid", "random", "uuid", "key"].iter().enumerate() {
+        let of = |finished: &Finished| finished.stdout.text.split_whitespace().nth(index).map(str::to_owned);
+        assert!(of(&one) != of(&two) && of(&two) != of(&three) && of(&one) != of(&three), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn who_changes_what_an_interpreter_reads_at_its_start_gets_a_plain_one() {
+    let agent = warm!(python());
+    let with = |variable| ExecuteRequest { env: vec![variable], ..code(Language::Python, "print('hi')") };
+    for (request, interpreter) in [
+        (with(var("MINE", "1")), Interpreter::Warmed),
+        (with(var("TZ", "Asia/Tokyo")), Interpreter::Warmed),
+        (with(var("PYTHONHASHSEED", "0")), Interpreter::Plain),
+        (with(var("PATH", "/usr/bin:/bin")), Interpreter::Plain),
+        (with(var("LANG", "C")), Interpreter::Plain),
+        (with(var("LD_PRELOAD", "")), Interpreter::Plain),
+        (plain(with(var("MINE", "1"))), Interpreter::Plain),
+        (ExecuteRequest { user: "root".into(), ..with(var("MINE", "1")) }, Interpreter::Plain),
+    ] {
+        let finished = agent.run(request.clone()).await;
+        assert_eq!(finished.outcome, Outcome::Exited(0), "{finished:?}");
+        assert_eq!(finished.interpreter, Some(interpreter), "{request:?}");
+    }
+    assert_eq!(agent.run(shell("true")).await.interpreter, None);
+    assert_eq!(agent.run(code(Language::Bash, "true")).await.interpreter, Some(Interpreter::Plain));
+}
+
+#[tokio::test]
+async fn a_module_of_the_users_stands_in_front_of_one_that_is_kept_warm() {
+    let agent = warm!(python());
+    agent.shell("echo 'print(\"mine\")' > json.py").await;
+    let finished = agent.run(code(Language::Python, "import json")).await;
+    assert_eq!((finished.stdout.text.as_str(), finished.interpreter), ("mine\n", Some(Interpreter::Plain)));
+    agent.shell("rm -r json.py __pycache__; mkdir json late").await;
+    // A directory is no module as long as there is a real one.
+    let finished = agent.run(code(Language::Python, "import json; print(json.dumps(1))")).await;
+    assert_eq!((finished.stdout.text.as_str(), finished.interpreter), ("1\n", Some(Interpreter::Warmed)));
+    let late = "import sys; open('late/random.py', 'w').write('print(1)'); sys.path.insert(0, 'late'); import random";
+    let finished = agent.run(code(Language::Python, late)).await;
+    assert_eq!((finished.stdout.text.as_str(), finished.interpreter), ("1\n", Some(Interpreter::Warmed)));
+}
+
+#[tokio::test]
+async fn packages_the_user_has_installed_are_found() {
+    let agent = warm!(python());
+    let place = "$(env -i HOME=$HOME python3 -c 'import site; print(site.getusersitepackages())')";
+    agent.shell(&format!("mkdir -p {place}; echo 'x = 5' > {place}/own_package.py")).await;
+    let source = "import own_package, sys; print(own_package.x, sys.path)";
+    let warmed = agent.run(code(Language::Python, source)).await;
+    let expected = agent.run(plain(code(Language::Python, source))).await;
+    assert_eq!(seen(&warmed), seen(&expected));
+    assert_eq!(warmed.interpreter, Some(Interpreter::Warmed));
+}
+
+#[tokio::test]
+async fn without_a_forker_executions_go_on_and_a_new_one_is_started() {
+    let agent = warm!(python());
+    let forker = agent.processes("rekindle_warm import forker");
+    assert!(!forker.is_empty());
+    for pid in &forker {
+        let _ = nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(*pid as i32),
+            nix::sys::signal::Signal::SIGKILL,
+        );
+    }
+    until("the old forker is gone", || agent.processes("rekindle_warm import forker").is_empty()).await;
+    let first = agent.run(code(Language::Python, "print('hi')")).await;
+    assert_eq!((first.outcome, first.interpreter), (Outcome::Exited(0), Some(Interpreter::Plain)));
+    loop {
+        let finished = agent.run(code(Language::Python, "print('hi')")).await;
+        assert_eq!(finished.stdout.text, "hi\n");
+        if finished.interpreter == Some(Interpreter::Warmed) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+async fn limits_failures_and_terminals_are_those_of_any_execution() {
+    let agent = warm!(python());
+    let endless = "import time\nprint('on')\nwhile True: time.sleep(0.01)";
+    let late =
+        agent.run(within(std::time::Duration::from_millis(300), code(Language::Python, endless))).await;
+    assert_eq!((late.outcome, late.stdout.text.as_str()), (Outcome::TimedOut, "on\n"));
+    assert_eq!(late.interpreter, Some(Interpreter::Warmed));
+
+    let lost = ExecuteRequest { cwd: "/nowhere".into(), ..code(Language::Python, "print('hi')") };
+    let refused = agent.client.run(lost.clone()).await.expect_err("there is no such directory");
+    let expected = agent.client.run(plain(lost)).await.expect_err("there is no such directory");
+    assert_eq!(refused.to_string(), expected.to_string());
+
+    let size = TerminalSize { rows: 30, cols: 90 };
+    let source = "import os, sys; print(os.get_terminal_size(), sys.stdout.isatty(), sys.stdout.line_buffering)\n\
+                  print(os.ttyname(0) == os.ttyname(1), os.tcgetpgrp(0) == os.getpgrp(), open('/dev/tty').isatty())";
+    let request = ExecuteRequest { terminal: Some(size), ..code(Language::Python, source) };
+    let warmed = agent.run(request.clone()).await;
+    let expected = agent.run(plain(request)).await;
+    assert_eq!(seen(&warmed), seen(&expected));
+    assert_eq!(warmed.interpreter, Some(Interpreter::Warmed));
+
+    if agent.client.hello().capabilities.memory_limits {
+        let hungry = ExecuteRequest {
+            memory_bytes: 64 << 20,
+            ..code(Language::Python, "x = []\nwhile True: x.append(bytearray(1 << 20))")
+        };
+        let finished = agent.run(hungry).await;
+        assert_eq!(
+            (finished.outcome, finished.interpreter),
+            (Outcome::OutOfMemory, Some(Interpreter::Warmed))
+        );
+    }
+    agent.answers().await;
+}
+
+#[tokio::test]
+async fn a_program_can_neither_reach_nor_see_what_waits() {
+    let agent = warm!(python());
+    let source = "import os, signal\n\
+                  def allowed(pid):\n\
+                  \x20   try: os.kill(pid, signal.SIGKILL); return True\n\
+                  \x20   except PermissionError: return False\n\
+                  mine = (os.getpid(), os.getppid())\n\
+                  found = []\n\
+                  for pid in map(int, filter(str.isdigit, os.listdir('/proc'))):\n\
+                  \x20   try: line = open(f'/proc/{pid}/cmdline').read()\n\
+                  \x20   except OSError: continue\n\
+                  \x20   if 'rekindle_warm' in line and pid not in mine: found.append((allowed(pid), os.access(f'/proc/{pid}/environ', os.R_OK)))\n\
+                  print(set(found) <= {(False, False)})";
+    let finished = agent.run(code(Language::Python, source)).await;
+    assert_eq!(finished.stdout.text, "True\n", "{finished:?}");
+    let again = agent.run(code(Language::Python, "print('hi')")).await;
+    assert_eq!(again.interpreter, Some(Interpreter::Warmed));
+}
+
+#[tokio::test]
+async fn nonsense_is_refused() {
+    let agent = agent!();
+    let module = |name: &str| WarmRequest {
+        python: Some(WarmPython { modules: vec![name.to_owned()] }),
+        ..WarmRequest::default()
+    };
+    let many = WarmRequest { node: 9, ..WarmRequest::default() };
+    for request in [module("os; print(1)"), module("a..b"), module(""), module("1a"), many] {
+        match agent.client.warm(request.clone(), SOON).await {
+            Err(AgentError::Refused { .. }) => {}
+            other => panic!("{request:?}: {other:?}"),
+        }
+    }
+    agent.answers().await;
+}

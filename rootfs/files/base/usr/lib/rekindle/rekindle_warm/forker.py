@@ -1,0 +1,56 @@
+"""The process that parked copies are forked from. Started by the agent, as root, before the snapshot.
+
+Its control socket brings one byte and one descriptor for each copy wanted: the copy's own control
+socket. The copy is forked twice, so that it becomes a child of the agent; the forker then tells the
+agent its process id through the same socket.
+"""
+
+import os
+import sys
+
+from . import shelf
+
+# What a fresh interpreter has; of this package only its own names are on top.
+_BASELINE = [name for name in sys.modules if name.partition(".")[0] != __package__]
+
+
+def serve(control, modules):
+    """Loads `modules`, then forks copies until the agent is gone."""
+    # Nothing is imported from wherever the forker happens to be. In front is where this package is.
+    sys.path.remove("")
+    with shelf.Shelf(_BASELINE) as loaded:
+        from . import claim
+        import gc
+        import socket
+
+        for name in modules:
+            try:
+                __import__(name)
+            except ImportError as error:
+                print(f"rekindle: {name} is not kept warm: {error}", file=sys.stderr)
+    sys.path[0] = ""
+    # Nothing was to be written while this package and the modules were loaded.
+    sys.dont_write_bytecode = False
+    loaded.hide(__package__)
+    door = socket.socket(fileno=control)
+    told, tell = os.pipe()
+    gc.collect()
+    gc.freeze()
+    while True:
+        order, descriptors, _, _ = socket.recv_fds(door, 1, 1)
+        if not order:
+            os._exit(0)
+        middle = os.fork()
+        if middle == 0:
+            copy = os.fork()
+            if copy:
+                os.write(tell, b"%d\n" % copy)
+                os._exit(0)
+            door.detach()
+            for descriptor in (control, told, tell):
+                os.close(descriptor)
+            claim.park(descriptors[0], loaded)
+        os.waitpid(middle, 0)
+        # Only now is the copy a child of the agent.
+        os.write(descriptors[0], os.read(told, 32))
+        os.close(descriptors[0])

@@ -1,0 +1,115 @@
+//! Warm interpreters in real guests: there from the first moment, like plain ones, and every clone's own.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+use rekindle::agent::{ExecuteRequest, Finished, Interpreter, Outcome};
+use rekindle::vm::{Identity, Vm, restore_clone};
+use rekindle_e2e::guest::{node, python, run, shell};
+use rekindle_test_support::snippets;
+
+/// The big image with its interpreters kept warm, and without the long warm-up of the real template.
+const PYTHON_NODE: &str = r#"
+description = "the big image with warm interpreters"
+image = "python-node"
+vcpus = 2
+memory_mib = 1024
+scratch_mib = 256
+[warm]
+python = ["json", "random", "uuid", "numpy", "pandas"]
+node = 2
+"#;
+/// A plain Node takes seconds under emulation: one of so many snippets is run in a guest, all of them in the
+/// agent's own tests.
+const NODE_STEP: usize = 6;
+
+/// What a caller sees of an execution, but for how long it took.
+fn seen(finished: &Finished) -> (Outcome, &str, &str) {
+    (finished.outcome, &finished.stdout.text, &finished.stderr.text)
+}
+
+/// Runs each snippet both ways and returns those that differ.
+async fn differences(vm: &Vm, request: fn(&str) -> ExecuteRequest, snippets: &[&str]) -> Vec<String> {
+    let mut different = Vec::new();
+    for source in snippets {
+        let warmed = loop {
+            let finished = run(vm, request(source)).await;
+            if finished.interpreter == Some(Interpreter::Warmed) {
+                break finished;
+            }
+        };
+        let plain = run(vm, ExecuteRequest { plain_interpreter: true, ..request(source) }).await;
+        assert_eq!(plain.interpreter, Some(Interpreter::Plain));
+        if seen(&warmed) != seen(&plain) {
+            different.push(format!("{source}\n  warm:  {:?}\n  plain: {:?}", seen(&warmed), seen(&plain)));
+        }
+    }
+    different
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_python_of_a_clone_is_warm_and_cannot_be_told_from_a_plain_one() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let vm = lab.clone().await;
+    let first = run(&vm, python("print('hi')")).await;
+    assert_eq!(
+        (seen(&first), first.interpreter),
+        ((Outcome::Exited(0), "hi\n", ""), Some(Interpreter::Warmed))
+    );
+    let mut different = differences(&vm, python, snippets::PYTHON).await;
+    different.extend(differences(&vm, python, snippets::PYTHON_FRAMES).await);
+    let own = [
+        "import os; print(os.getppid(), open('/proc/self/cmdline').read(), open('/proc/self/environ').read())",
+    ];
+    different.extend(differences(&vm, python, &own).await);
+    assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
+    vm.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn warm_interpreters_of_clones_share_no_randomness_and_bring_their_libraries() {
+    let lab = lab!();
+    let source = match lab.source_of("warm", PYTHON_NODE) {
+        Ok(source) => source,
+        Err(reason) => rekindle_test_support::skip!("{reason}"),
+    };
+    let _turn = lab.turn().await;
+    let built = source.build(&lab.host, &lab.store, &|_| {}).await.expect("the template is built");
+    let (plan, identity) = (source.plan(), Identity::default());
+    let restore = || restore_clone(&lab.host, &built.snapshot, &plan, &identity);
+    let clones: Vec<Vm> = [restore().await, restore().await].map(|vm| vm.expect("a clone")).into();
+
+    let draw = python(
+        "import numpy, os, random, uuid\n\
+         print(random.random(), numpy.random.random(), numpy.random.default_rng().random(), uuid.uuid4())",
+    );
+    let draw_js = node(
+        "console.log(Math.random(), crypto.randomUUID(), require('crypto').randomBytes(8).toString('hex'))",
+    );
+    for request in [draw, draw_js] {
+        let mut drawn = Vec::new();
+        // Twice in each clone.
+        for _ in 0..2 {
+            drawn.extend(join_all(clones.iter().map(|vm| run(vm, request.clone()))).await);
+        }
+        for finished in &drawn {
+            assert_eq!(finished.outcome, Outcome::Exited(0), "{}", finished.stderr.text);
+            assert_eq!(finished.interpreter, Some(Interpreter::Warmed));
+        }
+        let words: Vec<&str> =
+            drawn.iter().flat_map(|finished| finished.stdout.text.split_whitespace()).collect();
+        assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), words.len(), "{words:?}");
+    }
+
+    let vm = &clones[0];
+    let mut different = differences(vm, python, snippets::PYTHON_DATA).await;
+    let few: Vec<&str> = snippets::NODE.iter().copied().step_by(NODE_STEP).collect();
+    different.extend(differences(vm, node, &few).await);
+    assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
+
+    // What waits is out of a program's reach.
+    run(vm, shell("kill -9 -1")).await;
+    assert_eq!(run(vm, python("print(1)")).await.interpreter, Some(Interpreter::Warmed));
+    join_all(clones.into_iter().map(Vm::stop)).await;
+}
