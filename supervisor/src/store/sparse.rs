@@ -12,6 +12,7 @@ use nix::fcntl::{FallocateFlags, fallocate};
 use crate::host::scratch::next_data;
 
 const PAGE: usize = 4096;
+const ZEROS: [u8; PAGE] = [0; PAGE];
 
 /// Turns every page of zeros into a hole; returns how many bytes that freed. The content stays the same.
 pub(super) fn punch_zeros(file: &File) -> io::Result<u64> {
@@ -44,8 +45,8 @@ pub(super) fn punch_zeros(file: &File) -> io::Result<u64> {
 fn zero_runs(bytes: &[u8]) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (index, page) in bytes.chunks_exact(PAGE).enumerate() {
-        // An or over words is far faster than a search for the first non-zero byte.
-        if page.iter().fold(0, |any, byte| any | byte) != 0 {
+        // A comparison of slices is the C library's, fast in every build.
+        if page != ZEROS.as_slice() {
             continue;
         }
         let offset = index * PAGE;

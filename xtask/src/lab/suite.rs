@@ -20,7 +20,10 @@ use crate::{repo, setup};
 /// The engine's own tests are in a module of this name.
 pub const MODULE: &str = "firecracker_on_kvm::";
 /// The programs and, of each, the tests.
-const PROGRAMS: &[Program] = &[Program { package: "rekindle", test: "engine_contract", module: MODULE }];
+const PROGRAMS: &[Program] = &[
+    Program { package: "rekindle", test: "engine_contract", module: MODULE },
+    Program { package: "rekindle-e2e", test: "sandbox", module: "" },
+];
 /// The command line, which the end-to-end suite runs.
 const COMMAND: &str = "rekindle";
 /// What the tests write in the shared directory.
