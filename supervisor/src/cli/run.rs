@@ -1,6 +1,6 @@
 //! `rekindle run`: one sandbox, one program, its output, nothing left.
 
-use std::io::{IsTerminal, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -288,10 +288,10 @@ fn request(options: &RunOptions) -> anyhow::Result<ExecuteRequest> {
 
 /// A pipe or a file on standard input is meant for the program; a terminal or nothing is not.
 fn stdin_has_something() -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    let kind = std::fs::metadata("/dev/stdin").map(|metadata| metadata.file_type());
-    !std::io::stdin().is_terminal()
-        && kind.is_ok_and(|kind| kind.is_fifo() || kind.is_file() || kind.is_socket())
+    use rustix::fs::FileType;
+    // Not by its name, `/dev/stdin`: not every machine has that.
+    let kind = rustix::fs::fstat(std::io::stdin()).map(|facts| FileType::from_raw_mode(facts.st_mode));
+    matches!(kind, Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket))
 }
 
 fn code(language: Language, source: &str) -> Program {

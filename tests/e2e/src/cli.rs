@@ -104,9 +104,12 @@ pub async fn rekindle_fed(data: &Path, words: &[&str], input: &[u8]) -> Ended {
     let mut command = command(data, words);
     let mut child = started(command.stdin(Stdio::piped()));
     let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all(input).await.expect("the command reads its input");
+    // A command that ends before it has read everything says why itself.
+    let fed = stdin.write_all(input).await;
     drop(stdin);
-    collected(child).await
+    let ended = collected(child).await;
+    assert!(fed.is_ok() || ended.code != Some(0), "{fed:?}: {ended:?}");
+    ended
 }
 
 /// Runs a prepared command to its end.

@@ -58,6 +58,7 @@ fn stage(cache: &Cache, staged: &Path, program: &Path, template: &str) -> Result
     };
     let firecracker = setup::find_firecracker(cache).context("there is no Firecracker binary")?;
     put(&firecracker, "bin/firecracker")?;
+    super::suite::slim(&staged.join("bin/firecracker"));
     put(&firecracker.with_file_name("jailer"), "bin/jailer")?;
     put(program, "bin/rekindle-bench")?;
     put(&repo::root().join("benches/baseline.toml"), "baseline.toml")?;

@@ -238,7 +238,7 @@ fn stage(cache: &Cache, share: &Path, kit: &Kit) -> Result<()> {
 
 /// Takes debug information out of a Firecracker that somebody built: releases have none, and the jailer
 /// copies the program at every start. Without `strip` it stays as it is.
-fn slim(program: &Path) {
+pub(super) fn slim(program: &Path) {
     let _ = Command::new("strip").arg(program).stderr(Stdio::null()).status();
 }
 

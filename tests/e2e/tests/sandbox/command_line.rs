@@ -39,7 +39,9 @@ async fn time_and_memory_that_run_out_have_exit_codes_of_their_own() {
     let late = run(lab, &["--timeout", "1.5", "--sh", "echo begun; sleep 60"]).await;
     assert_eq!((late.code, late.stdout.as_str()), (Some(124), "begun\n"), "{late:?}");
     assert!(late.stderr.contains("limit of 1.5s"), "{late:?}");
-    let eaten = run(lab, &["--memory", "64M", "--python", "x = bytearray(b'x') * (200 << 20)"]).await;
+    // More than the limit, and less than the machine has.
+    let eat = format!("x = bytearray(b'x') * ({} << 20)", lab.source.recipe.memory_mib * 2 / 5);
+    let eaten = run(lab, &["--memory", "64M", "--python", &eat]).await;
     assert_eq!(eaten.code, Some(137), "{eaten:?}");
     assert!(eaten.stderr.contains("out of memory"), "{eaten:?}");
 }

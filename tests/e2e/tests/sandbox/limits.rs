@@ -191,5 +191,7 @@ async fn half_a_processor_makes_work_take_about_twice_as_long() {
     if share[0] <= UNDISTURBED {
         rekindle_test_support::skip!("the host is too busy to give a whole processor: {share:.2?}");
     }
-    assert!((1.5..=3.0).contains(&ratio), "ratio {ratio:.2}: {best:?}");
+    // An emulated processor gets more done in its time when its own host is less busy.
+    let least = if rekindle_test_support::in_lab() { 1.2 } else { 1.5 };
+    assert!((least..=3.0).contains(&ratio), "ratio {ratio:.2}: {best:?}");
 }
