@@ -1,15 +1,14 @@
-//! One connection: preamble, multiplexer, hello, then one task per operation.
+//! One connection: preamble and hello, multiplexer, then one task per operation.
 //!
 //! ```text
-//!   scanning ──preamble──► session ──hello──► operations
-//!       ▲                     │ garbage, or the host closed
-//!       └─────────────────────┘          a newer connection or the end of the stream: over
+//!   scanning ──preamble, hello──► session: operations
+//!       ▲                            │ garbage, or the host closed
+//!       └────────────────────────────┘   a newer connection or the end of the stream: over
 //! ```
 //!
 //! When a session ends its streams end, and with them every operation: what they started is killed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rekindle_protocol::limits::REQUEST_DEADLINE;
@@ -33,22 +32,21 @@ const GOODBYE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Serves sessions on a stream until it ends or a newer connection takes over.
 pub async fn serve(agent: Arc<Agent>, stream: impl AsyncRead + AsyncWrite + Unpin) {
-    let mut next = preamble::respond(stream).await;
+    let introduce = |hello: &wire::HelloRequest| introduce(&agent, hello);
+    let mut next = preamble::respond(stream, introduce).await;
     while let Ok(Some(mut stream)) = next {
         let mut newer = agent.begin_session();
         tokio::select! {
             () = session(&agent, &mut stream) => {}
             _ = newer.changed() => return,
         }
-        next = preamble::respond_again(stream).await;
+        next = preamble::respond_again(stream, introduce).await;
     }
 }
 
 /// What the operations of one session share.
 #[derive(Default)]
 struct State {
-    /// Hello has been exchanged.
-    greeted: AtomicBool,
     /// Ends the session from this side: the guest is to be frozen and must not hold one.
     hang_up: Notify,
 }
@@ -89,19 +87,6 @@ async fn operation(agent: Arc<Agent>, mut stream: Stream, state: Arc<State>) {
         let unknown = Failure::new(ErrorCode::UnknownRequest, "this agent does not know the operation");
         return reply(stream, unknown.into_response()).await;
     };
-    if let Op::Hello(hello) = op {
-        let answer = answer_hello(&agent, &hello);
-        state.greeted.store(answer.is_ok(), Ordering::SeqCst);
-        return reply(
-            stream,
-            answer.map_or_else(Failure::into_response, |hello| response(Reply::Hello(hello))),
-        )
-        .await;
-    }
-    if !state.greeted.load(Ordering::SeqCst) {
-        let rude = Failure::new(ErrorCode::VersionMismatch, "hello must come first on a connection");
-        return reply(stream, rude.into_response()).await;
-    }
     dispatch(&agent, op, stream, &state).await;
 }
 
@@ -112,7 +97,7 @@ async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream, state: &State) {
         Op::Upload(request) => return files::upload(agent, request, stream).await,
         Op::Download(request) => return files::download(agent, request, stream).await,
         Op::List(request) => return files::list(agent, request, stream).await,
-        Op::Hello(_) => return,
+        Op::Hello(_) => Err(Failure::invalid("hello comes before the session, and once")),
         Op::Ping(_) => Ok(Reply::Pong(pong())),
         Op::Restore(request) => restore::open_gate(agent, request).map(|()| done()),
         Op::Quiesce(request) => match restore::quiesce(agent, &request).await {
@@ -153,20 +138,21 @@ pub async fn reply(mut stream: Stream, response: wire::Response) {
     }
 }
 
-fn answer_hello(agent: &Agent, hello: &wire::HelloRequest) -> Result<wire::HelloResponse, Failure> {
+/// The answer to a host's hello: our own, or a refusal.
+fn introduce(agent: &Agent, hello: &wire::HelloRequest) -> Reply {
     let theirs = hello.version.unwrap_or_default();
     if theirs.major != VERSION.major {
-        return Err(Failure::new(
-            ErrorCode::VersionMismatch,
-            format!(
+        return Reply::Error(wire::Error {
+            code: ErrorCode::VersionMismatch as i32,
+            message: format!(
                 "the host speaks protocol {}.{}, this agent {}.{}",
                 theirs.major, theirs.minor, VERSION.major, VERSION.minor
             ),
-        ));
+        });
     }
     let controllers = agent.cgroups.controllers();
     let kill_scope = if agent.cgroups.usable() { KillScope::Cgroup } else { KillScope::ProcessGroup };
-    Ok(wire::HelloResponse {
+    Reply::Hello(wire::HelloResponse {
         version: Some(VERSION),
         program: concat!("rekindle-agent ", env!("CARGO_PKG_VERSION")).into(),
         capabilities: Some(wire::Capabilities {

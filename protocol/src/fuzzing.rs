@@ -4,7 +4,8 @@
 use bytes::Bytes;
 use prost::Message;
 
-use crate::limits::MIN_OUTPUT_LIMIT;
+use crate::limits::{MAX_HELLO_BYTES, MIN_OUTPUT_LIMIT};
+use crate::wire::{request::Op, response::Reply};
 use crate::{frame, output, preamble, wire};
 
 /// Decodes a frame as a request and as a response; what decodes must survive being written again.
@@ -24,20 +25,31 @@ fn round_trip<M: Message + Default + PartialEq>(message: &M) {
     assert!(again.is_ok_and(|again| again == *message), "a message changed on its way");
 }
 
-/// Scans for a preamble in noise.
+/// Scans for a preamble with a hello in noise.
 pub fn preamble(input: &[u8]) {
     block_on(async {
-        let (mut ours, theirs) = tokio::io::duplex(input.len() + preamble::LENGTH);
+        let (mut ours, theirs) = tokio::io::duplex(input.len() + 1024);
         if tokio::io::AsyncWriteExt::write_all(&mut ours, input).await.is_err() {
             return;
         }
         if tokio::io::AsyncWriteExt::shutdown(&mut ours).await.is_err() {
             return;
         }
-        let found = preamble::respond(theirs).await;
-        let expected = input.windows(preamble::LENGTH).any(|window| window.starts_with(&preamble::MAGIC));
-        assert_eq!(matches!(found, Ok(Some(_))), expected, "a preamble was missed or made up");
+        let welcome = |_: &wire::HelloRequest| Reply::Hello(wire::HelloResponse::default());
+        let found = preamble::respond(theirs, welcome).await;
+        let expected = (0..input.len()).any(|at| is_hello(&input[at..]));
+        assert_eq!(matches!(found, Ok(Some(_))), expected, "a hello was missed or made up");
     });
+}
+
+/// Whether a whole preamble with a hello is what `input` starts with.
+fn is_hello(input: &[u8]) -> bool {
+    let Some(behind) = input.strip_prefix(&preamble::MAGIC) else { return false };
+    let Some(message) = behind.get(preamble::NONCE..) else { return false };
+    let short =
+        message.first_chunk().is_some_and(|length| u32::from_be_bytes(*length) as usize <= MAX_HELLO_BYTES);
+    let request = frame::decode_prefixed::<wire::Request>(Bytes::copy_from_slice(message));
+    short && matches!(request, Ok(wire::Request { op: Some(Op::Hello(_)) }))
 }
 
 /// Feeds a multiplexer a peer that says anything at all, and reads a request from every stream it opens.

@@ -3,7 +3,7 @@
 //! Used by the agent (`guest-agent`) and by the supervisor's client (`supervisor/src/agent`). It knows
 //! nothing of virtual machines, processes or files, and does no I/O but on the stream it is given.
 //!
-//! From the bottom up: [`preamble`] finds the start of a session in a dirty byte stream, [`mux`] splits it
+//! From the bottom up: [`preamble`] begins a session on a dirty byte stream, [`mux`] splits it
 //! into streams, [`frame`] carries one message, [`wire`] is the messages. [`output`] is the one rule by which
 //! output is shortened, [`limits`] every bound.
 
@@ -24,4 +24,4 @@ pub mod wire {
 }
 
 /// The protocol version both sides of this build speak. Peers must agree on `major`.
-pub const VERSION: wire::Version = wire::Version { major: 1, minor: 1 };
+pub const VERSION: wire::Version = wire::Version { major: 2, minor: 0 };

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Largest encoded message. A longer length prefix ends the stream.
 pub const MAX_FRAME_BYTES: usize = 1024 * 1024;
 
+/// Largest hello or answer to one.
+pub const MAX_HELLO_BYTES: usize = 16 * 1024;
+
 /// Largest piece of file content, input or output in one message.
 pub const MAX_CHUNK_BYTES: usize = 256 * 1024;
 

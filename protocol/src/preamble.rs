@@ -1,34 +1,43 @@
-//! Finds the start of a session in a byte stream that may still carry bytes of an earlier one.
+//! Begins a session on a byte stream that may still carry bytes of an earlier one, and exchanges hellos.
 //!
 //! Used once per connection on each side, before [`mux`](crate::mux).
 //!
 //! ```text
-//!   host                                guest
-//!   preamble(nonce 1)  ───────────────► scans, discarding everything, until it sees a preamble
-//!   scans for nonce 1  ◄─────────────── preamble(nonce 1)          both start the multiplexer
+//!   host                                       guest
+//!   preamble(nonce 1), hello  ───────────────► scans, discarding everything, until it sees both
+//!   scans for nonce 1         ◄─────────────── preamble(nonce 1), hello or a refusal
+//!                                              unless refused, both start the multiplexer
 //!
-//!   no answer in time: filler, preamble(nonce 2); only the newest nonce counts
+//!   no answer in time: filler, preamble(nonce 2), hello; only the newest nonce counts
 //! ```
 //!
 //! A serial port has no connections: bytes of a dropped session, or from before a snapshot, can still be
 //! under way in both directions, and the guest may still be in the middle of an old multiplexer frame. The
 //! filler is longer than any frame body and is no valid frame header, so it pushes such a guest out of step
 //! and back to scanning.
+//!
+//! Hello rides on the preamble so that a clone's first answer takes one exchange, and of the agent only the
+//! few lines here.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use prost::Message;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, timeout_at};
 
+use crate::limits::MAX_HELLO_BYTES;
+use crate::wire::{self, request::Op, response::Reply};
+
 /// What a preamble starts with. The first byte is no valid version of a multiplexer frame.
 pub const MAGIC: [u8; 16] = *b"\xffREKINDLE-AGENT\n";
-/// Bytes of a whole preamble: the magic and a nonce.
-pub const LENGTH: usize = MAGIC.len() + NONCE;
-const NONCE: usize = 16;
+/// Bytes of a nonce.
+pub const NONCE: usize = 16;
+/// Bytes before the message that follows it: its length.
+const PREFIX: usize = size_of::<u32>();
 
 /// Longer than one frame body, so that it outlasts any frame the peer may be waiting to complete.
 const FILLER: usize = 2 * crate::mux::MAX_BODY_BYTES;
@@ -46,6 +55,14 @@ pub enum PreambleError {
         /// How long was waited.
         waited: Duration,
     },
+    /// It echoed the preamble and no hello followed, as agents of protocol 1 do.
+    #[error(
+        "the agent did not say hello within {waited:?}\nhint: it may be of an older version: build its image again"
+    )]
+    NoHello {
+        /// How long was waited.
+        waited: Duration,
+    },
     /// The stream ended.
     #[error("the stream ended before a session began")]
     Closed,
@@ -60,24 +77,27 @@ pub enum PreambleError {
     Io(#[source] io::Error),
 }
 
-/// Host side: starts a session, or fails when `deadline` has passed.
+/// Host side: says hello, and returns the answer with the stream behind it. After a refusal the guest starts
+/// no session on it.
 ///
 /// # Errors
 /// See [`PreambleError`].
 pub async fn initiate<T: AsyncRead + AsyncWrite + Unpin>(
     mut io: T,
+    hello: wire::HelloRequest,
     deadline: Instant,
-) -> Result<Prefixed<T>, PreambleError> {
+) -> Result<(Reply, Prefixed<T>), PreambleError> {
+    let hello = wire::Request { op: Some(Op::Hello(hello)) };
     let started = Instant::now();
     let mut patience = FIRST_PATIENCE;
     let mut scanner = Scanner::default();
     let mut discarded = 0;
+    let mut echoed = false;
     let mut opening = BytesMut::new();
     loop {
         let mut nonce = [0u8; NONCE];
         getrandom::fill(&mut nonce).map_err(PreambleError::Random)?;
-        opening.extend_from_slice(&MAGIC);
-        opening.extend_from_slice(&nonce);
+        append(&mut opening, nonce, &hello);
         let retry_at = deadline.min(Instant::now() + patience);
         let (mut reader, mut writer) = tokio::io::split(&mut io);
         // Reading goes on while the opening is written: the guest may be blocked writing stale bytes.
@@ -86,16 +106,16 @@ pub async fn initiate<T: AsyncRead + AsyncWrite + Unpin>(
             writer.flush().await
         };
         let scan = async {
+            let ours = |found, response: wire::Response| (found == nonce).then_some(response.reply).flatten();
             loop {
-                while let Some(found) = scanner.next() {
-                    if found == nonce {
-                        return Ok(true);
-                    }
+                if let Some(answer) = scanner.next(ours) {
+                    return Ok(Some(answer));
                 }
+                echoed |= scanner.buffer.windows(NONCE).any(|window| window == nonce);
                 let n = reader.read_buf(&mut scanner.buffer).await?;
                 discarded += n;
                 if n == 0 || discarded > MAX_STALE_BYTES {
-                    return Ok::<_, io::Error>(false);
+                    return Ok::<_, io::Error>(None);
                 }
             }
         };
@@ -110,12 +130,17 @@ pub async fn initiate<T: AsyncRead + AsyncWrite + Unpin>(
             }
         };
         match timeout_at(retry_at, attempt).await {
-            Ok(Ok(true)) => return Ok(Prefixed { before: scanner.buffer.freeze(), io }),
-            Ok(Ok(false)) if discarded > MAX_STALE_BYTES => return Err(PreambleError::Flooded),
-            Ok(Ok(false)) => return Err(PreambleError::Closed),
+            Ok(Ok(Some(answer))) => return Ok((answer, Prefixed { before: scanner.buffer.freeze(), io })),
+            Ok(Ok(None)) if discarded > MAX_STALE_BYTES => return Err(PreambleError::Flooded),
+            Ok(Ok(None)) => return Err(PreambleError::Closed),
             Ok(Err(error)) => return Err(PreambleError::Io(error)),
             Err(_) if Instant::now() >= deadline => {
-                return Err(PreambleError::NoAnswer { waited: started.elapsed() });
+                let waited = started.elapsed();
+                return Err(if echoed {
+                    PreambleError::NoHello { waited }
+                } else {
+                    PreambleError::NoAnswer { waited }
+                });
             }
             Err(_) => {
                 // A cancelled `write_all` may have left half an opening behind; the filler covers that too.
@@ -127,14 +152,18 @@ pub async fn initiate<T: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// Guest side: discards everything until a preamble, answers it, and hands out the stream from there on.
+/// Guest side: discards everything until a host says hello, answers, and hands out the stream from there on.
+/// After a refusal it goes on waiting.
 ///
 /// It waits without limit: a guest has nothing better to do. `None` means the stream ended first.
 ///
 /// # Errors
 /// When the stream fails.
-pub async fn respond<T: AsyncRead + AsyncWrite + Unpin>(io: T) -> io::Result<Option<Prefixed<T>>> {
-    respond_again(Prefixed { before: Bytes::new(), io }).await
+pub async fn respond<T: AsyncRead + AsyncWrite + Unpin>(
+    io: T,
+    answer: impl Fn(&wire::HelloRequest) -> Reply,
+) -> io::Result<Option<Prefixed<T>>> {
+    respond_again(Prefixed { before: Bytes::new(), io }, answer).await
 }
 
 /// Like [`respond`], on a stream whose last session is over but which has not ended itself.
@@ -143,50 +172,94 @@ pub async fn respond<T: AsyncRead + AsyncWrite + Unpin>(io: T) -> io::Result<Opt
 /// When the stream fails.
 pub async fn respond_again<T: AsyncRead + AsyncWrite + Unpin>(
     stream: Prefixed<T>,
+    answer: impl Fn(&wire::HelloRequest) -> Reply,
 ) -> io::Result<Option<Prefixed<T>>> {
     let Prefixed { before, mut io } = stream;
     let mut scanner = Scanner { buffer: before.into() };
-    let nonce = loop {
-        if let Some(nonce) = scanner.next() {
-            break nonce;
-        }
-        if io.read_buf(&mut scanner.buffer).await? == 0 {
-            return Ok(None);
-        }
+    let hello = |nonce, request: wire::Request| match request.op {
+        Some(Op::Hello(hello)) => Some((nonce, hello)),
+        _ => None,
     };
-    let mut answer = [0u8; LENGTH];
-    answer[..MAGIC.len()].copy_from_slice(&MAGIC);
-    answer[MAGIC.len()..].copy_from_slice(&nonce);
-    io.write_all(&answer).await?;
-    io.flush().await?;
-    Ok(Some(Prefixed { before: scanner.buffer.freeze(), io }))
+    loop {
+        let Some((nonce, hello)) = scanner.next(hello) else {
+            if io.read_buf(&mut scanner.buffer).await? == 0 {
+                return Ok(None);
+            }
+            continue;
+        };
+        let reply = answer(&hello);
+        let refused = matches!(reply, Reply::Error(_));
+        let mut opening = BytesMut::new();
+        append(&mut opening, nonce, &wire::Response { reply: Some(reply) });
+        io.write_all(&opening).await?;
+        io.flush().await?;
+        if !refused {
+            return Ok(Some(Prefixed { before: scanner.buffer.freeze(), io }));
+        }
+    }
 }
 
-/// Finds preambles in what has been read so far; keeps at most one incomplete preamble of it.
+/// Adds a preamble and the message that follows it.
+pub fn append(opening: &mut BytesMut, nonce: [u8; NONCE], message: &impl Message) {
+    opening.put_slice(&MAGIC);
+    opening.put_slice(&nonce);
+    // Both sides bound the texts in it; a message too long for its prefix cannot be built.
+    opening.put_u32(message.encoded_len() as u32);
+    message.encode_raw(opening);
+}
+
+/// Finds preambles in what has been read so far; keeps of it what may still become one.
 #[derive(Default)]
 struct Scanner {
     buffer: BytesMut,
 }
 
 impl Scanner {
-    /// The nonce of the next preamble; afterwards the buffer starts right behind it.
-    fn next(&mut self) -> Option<[u8; NONCE]> {
-        match self.buffer.windows(MAGIC.len()).position(|window| window == MAGIC) {
-            Some(at) => {
-                self.buffer.advance(at);
-                if self.buffer.len() < LENGTH {
-                    return None;
+    /// The first complete preamble whose message `read` accepts; afterwards the buffer starts right behind it.
+    ///
+    /// One that is cut short does not hide a later one: what follows it may be its rest, or the next try.
+    fn next<M: Message + Default, R>(&mut self, read: impl Fn([u8; NONCE], M) -> Option<R>) -> Option<R> {
+        let mut keep = None;
+        let mut at = 0;
+        while let Some(found) = self.buffer[at..].windows(MAGIC.len()).position(|window| window == MAGIC) {
+            at += found;
+            match parse(&self.buffer[at + MAGIC.len()..]) {
+                Parsed::Incomplete => keep = keep.or(Some(at)),
+                Parsed::Nonsense => {}
+                Parsed::Message { nonce, message, length } => {
+                    if let Some(accepted) = read(nonce, message) {
+                        self.buffer.advance(at + MAGIC.len() + length);
+                        return Some(accepted);
+                    }
                 }
-                let preamble = self.buffer.split_to(LENGTH);
-                preamble[MAGIC.len()..].try_into().ok()
             }
-            None => {
-                // Only a tail shorter than the magic can still become one.
-                let keep = self.buffer.len().min(MAGIC.len() - 1);
-                self.buffer.advance(self.buffer.len() - keep);
-                None
-            }
+            at += MAGIC.len();
         }
+        // Else only a tail shorter than the magic can still become one.
+        let tail = self.buffer.len() - self.buffer.len().min(MAGIC.len() - 1);
+        self.buffer.advance(keep.unwrap_or(tail.max(at.min(self.buffer.len()))));
+        None
+    }
+}
+
+/// What is behind a magic.
+enum Parsed<M> {
+    Incomplete,
+    Nonsense,
+    Message { nonce: [u8; NONCE], message: M, length: usize },
+}
+
+fn parse<M: Message + Default>(behind: &[u8]) -> Parsed<M> {
+    let Some((&nonce, rest)) = behind.split_first_chunk::<NONCE>() else { return Parsed::Incomplete };
+    let Some((&prefix, rest)) = rest.split_first_chunk::<PREFIX>() else { return Parsed::Incomplete };
+    let length = u32::from_be_bytes(prefix) as usize;
+    if length > MAX_HELLO_BYTES {
+        return Parsed::Nonsense;
+    }
+    let Some(body) = rest.get(..length) else { return Parsed::Incomplete };
+    match M::decode(body) {
+        Ok(message) => Parsed::Message { nonce, message, length: NONCE + PREFIX + length },
+        Err(_) => Parsed::Nonsense,
     }
 }
 

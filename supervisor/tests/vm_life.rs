@@ -47,14 +47,13 @@ fn guest(agent: Agent) -> impl Fn(DuplexStream) + Send + Sync + 'static {
 }
 
 async fn serve(io: DuplexStream, agent: Agent) {
-    let Ok(Some(io)) = preamble::respond(io).await else { return };
+    let Ok(Some(io)) = preamble::respond(io, |_| Reply::Hello(hello())).await else { return };
     let (opener, mut incoming, driver) = mux::session(io, Side::Guest);
     let mut opener = Some(opener);
     tokio::spawn(driver);
     while let Some(mut stream) = incoming.next().await {
         let Ok(Some(wire::Request { op: Some(op) })) = frame::read(&mut stream).await else { continue };
         match op {
-            Op::Hello(_) => say(stream, Reply::Hello(hello())).await,
             Op::Restore(_) if agent == Agent::GateRefused => {
                 let message = "entropy: no".to_owned();
                 let code = wire::ErrorCode::GateFailed as i32;

@@ -9,10 +9,12 @@ mod clock;
 mod entropy;
 mod identity;
 pub mod interpreters;
+mod poise;
 mod scratch;
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rekindle_protocol::limits::{
     DEFAULT_KEPT_OUTPUT_BYTES, DEFAULT_UPLOAD_BYTES, MAX_ENTROPY_BYTES, MIN_ENTROPY_BYTES,
@@ -22,6 +24,10 @@ use rekindle_protocol::wire::{self, ErrorCode};
 use crate::agent::Agent;
 use crate::exec;
 use crate::failure::Failure;
+
+/// How long a quiet guest takes to be done with the aftermath of its last operations: idle threads end after
+/// a second, and the kernel's own housekeeping has come round.
+const SETTLING: Duration = Duration::from_secs(2);
 
 /// What the supervisor said about the sandbox this guest is.
 #[derive(Debug)]
@@ -118,7 +124,12 @@ pub async fn quiesce(agent: &Arc<Agent>, request: &wire::QuiesceRequest) -> Resu
         if drop_caches { std::fs::write("/proc/sys/vm/drop_caches", "3") } else { Ok(()) }
     });
     match quiet.await {
-        Ok(Ok(())) => Ok(()),
+        Ok(Ok(())) => {
+            // What the guest still had to do for its last operations is done before it is frozen.
+            tokio::time::sleep(SETTLING).await;
+            poise::take();
+            Ok(())
+        }
         Ok(Err(error)) => Err(Failure::internal("make the guest quiet", &error)),
         Err(error) => Err(Failure::new(ErrorCode::Internal, error.to_string())),
     }
@@ -153,6 +164,7 @@ fn apply(agent: &Agent, request: wire::RestoreRequest) -> Result<Sandbox, Failur
     }
     let limits = request.limits.unwrap_or_default();
     step("limits", agent.cgroups.limit_sandbox(&limits))?;
+    step("poise", poise::release())?;
     let or_default = |value, default| if value == 0 { default } else { value };
     Ok(Sandbox {
         env: request.env,

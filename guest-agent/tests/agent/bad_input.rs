@@ -13,19 +13,19 @@ use tokio::time::Instant;
 use crate::agent;
 use crate::harness::{Agent, SOON, Setup, Transport};
 
-/// A session without a hello.
-async fn raw(stream: UnixStream) -> Opener {
-    let stream = preamble::initiate(stream, Instant::now() + SOON).await.expect("a preamble");
+/// The answer to a hello of this version, and a session if the agent starts one.
+async fn introduced(stream: UnixStream, version: Option<Version>) -> (Reply, Opener) {
+    let hello = wire::HelloRequest { version, program: "other".to_owned() };
+    let (answer, stream) = preamble::initiate(stream, hello, Instant::now() + SOON).await.expect("an answer");
     let (opener, _, driver) = mux::session(stream, Side::Host);
     tokio::spawn(driver);
-    opener
+    (answer, opener)
 }
 
-/// A session with one.
+/// A session.
 pub async fn greeted(stream: UnixStream) -> Opener {
-    let opener = raw(stream).await;
-    let hello = Op::Hello(wire::HelloRequest { version: Some(VERSION), program: String::new() });
-    assert!(matches!(ask(&opener, hello).await, Some(Reply::Hello(_))));
+    let (answer, opener) = introduced(stream, Some(VERSION)).await;
+    assert!(matches!(answer, Reply::Hello(_)));
     opener
 }
 
@@ -68,25 +68,25 @@ fn listening() -> Setup {
 #[tokio::test]
 async fn another_major_version_is_refused_by_name() {
     let mut agent = agent!(listening());
-    let opener = raw(agent.dial().await).await;
     for version in [None, Some(Version { major: 0, minor: 9 }), Some(Version { major: 77, minor: 0 })] {
-        let hello = Op::Hello(wire::HelloRequest { version, program: "other".to_owned() });
-        let Some(Reply::Error(error)) = ask(&opener, hello).await else { panic!("{version:?} was accepted") };
+        let (Reply::Error(error), _) = introduced(agent.dial().await, version).await else {
+            panic!("{version:?} was accepted")
+        };
         assert_eq!(error.code(), ErrorCode::VersionMismatch);
         assert!(error.message.contains(&format!("{}.{}", VERSION.major, VERSION.minor)), "{}", error.message);
     }
-    assert_eq!(code(ask(&opener, Op::Ping(wire::PingRequest {})).await), ErrorCode::VersionMismatch);
     let newer = Version { major: VERSION.major, minor: VERSION.minor + 9 };
-    let hello = Op::Hello(wire::HelloRequest { version: Some(newer), program: String::new() });
-    assert!(matches!(ask(&opener, hello).await, Some(Reply::Hello(_))), "a newer minor version is welcome");
+    let (answer, opener) = introduced(agent.dial().await, Some(newer)).await;
+    assert!(matches!(answer, Reply::Hello(_)), "a newer minor version is welcome");
+    let again = Op::Hello(wire::HelloRequest { version: Some(VERSION), program: String::new() });
+    assert_eq!(code(ask(&opener, again).await), ErrorCode::InvalidArgument, "hello is said once");
     drop(opener);
     still_works(&mut agent).await;
 }
 
 #[tokio::test]
-async fn nothing_is_answered_before_hello() {
+async fn nothing_is_answered_without_a_hello() {
     let mut agent = agent!(listening());
-    let opener = raw(agent.dial().await).await;
     let early = [
         Op::Ping(Default::default()),
         Op::Execute(crate::harness::shell("echo early > early")),
@@ -94,9 +94,23 @@ async fn nothing_is_answered_before_hello() {
         Op::Upload(wire::UploadRequest { path: "early".into(), ..Default::default() }),
         Op::Poweroff(Default::default()),
     ];
+    // On a connection whose hello was refused, and in a preamble instead of hello.
+    let (_, opener) = introduced(agent.dial().await, None).await;
+    let mut rude = agent.dial().await;
     for op in early {
-        assert_eq!(code(ask(&opener, op).await), ErrorCode::VersionMismatch);
+        let mut opening = bytes::BytesMut::new();
+        preamble::append(&mut opening, [7; 16], &Request { op: Some(op.clone()) });
+        rude.write_all(&opening).await.expect("sent");
+        let request = frame::encode(&Request { op: Some(op) }).expect("it fits");
+        let mut stream = send(&opener, &request).await;
+        let mut silence = [0];
+        let heard = tokio::time::timeout(Duration::from_millis(100), stream.read(&mut silence)).await;
+        assert!(!matches!(heard, Ok(Ok(1..))), "an answer without a hello");
     }
+    rude.shutdown().await.expect("closed");
+    let mut heard = Vec::new();
+    rude.read_to_end(&mut heard).await.expect("read");
+    assert!(heard.is_empty(), "{heard:?}");
     drop(opener);
     still_works(&mut agent).await;
     assert!(!agent.home.join("early").exists());
@@ -209,8 +223,10 @@ async fn garbage_instead_of_a_session_is_survived_without_growth() {
         let mut stream = agent.dial().await;
         if round % 2 == 0 {
             // First in good order, then not.
-            stream.write_all(&preamble::MAGIC).await.expect("sent");
-            stream.write_all(&[round; 16]).await.expect("sent");
+            let hello = wire::HelloRequest { version: Some(VERSION), program: String::new() };
+            let mut opening = bytes::BytesMut::new();
+            preamble::append(&mut opening, [round; 16], &Request { op: Some(Op::Hello(hello)) });
+            stream.write_all(&opening).await.expect("sent");
         }
         for _ in 0..4 {
             if stream.write_all(&noise).await.is_err() {

@@ -53,6 +53,10 @@ async fn a_lost_connection_cancels_what_it_started() {
     assert_eq!(newer.run(shell("echo new")).await.expect("finished").stdout.text, "new\n");
 }
 
+fn hello() -> wire::HelloRequest {
+    wire::HelloRequest { version: Some(rekindle_protocol::VERSION), program: String::new() }
+}
+
 /// A session whose host can vanish without a word, which a client would not do.
 struct Rude {
     opener: mux::Opener,
@@ -61,14 +65,11 @@ struct Rude {
 
 impl Rude {
     async fn begin(io: LineEnd) -> Self {
-        let io = preamble::initiate(io, tokio::time::Instant::now() + SOON).await.expect("a preamble");
+        let soon = tokio::time::Instant::now() + SOON;
+        let (answer, io) = preamble::initiate(io, hello(), soon).await.expect("an answer");
+        assert!(matches!(answer, wire::response::Reply::Hello(_)));
         let (opener, _, driver) = mux::session(io, mux::Side::Host);
-        let rude = Self { opener, moving: tokio::spawn(driver) };
-        let version = Some(rekindle_protocol::VERSION);
-        let mut hello = rude.ask(Op::Hello(wire::HelloRequest { version, program: String::new() })).await;
-        let answer: wire::Response = frame::read(&mut hello).await.expect("an answer").expect("no end");
-        assert!(matches!(answer.reply, Some(wire::response::Reply::Hello(_))));
-        rude
+        Self { opener, moving: tokio::spawn(driver) }
     }
 
     async fn ask(&self, op: Op) -> mux::Stream {
@@ -155,8 +156,9 @@ async fn a_host_that_vanishes_inside_a_frame_does_not_block_the_next() {
     let header = |length: u32| [&[0u8, 0, 0, 1, 0, 0, 0, 1][..], &length.to_be_bytes()].concat();
     for cut in [1usize, 7, 12, 500] {
         let mut rude = agent.line();
-        let mut opening = preamble::MAGIC.to_vec();
-        opening.extend_from_slice(&[cut as u8; 16]);
+        let mut opening = bytes::BytesMut::new();
+        let request = wire::Request { op: Some(Op::Hello(hello())) };
+        preamble::append(&mut opening, [cut as u8; 16], &request);
         let mut frame = header(60_000);
         frame.resize(12 + 1000, 0x55);
         opening.extend_from_slice(&frame[..cut]);

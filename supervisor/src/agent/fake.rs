@@ -24,12 +24,12 @@ pub(super) struct Fake {
 }
 
 impl Fake {
-    /// Answers the preamble.
-    pub(super) async fn accept(io: DuplexStream) -> Self {
-        let io = preamble::respond(io).await.expect("a preamble").expect("no end");
+    /// Answers hello with this; `None` when the host does not want a session then.
+    pub(super) async fn accept(io: DuplexStream, answer: Reply) -> Option<Self> {
+        let io = preamble::respond(io, |_| answer.clone()).await.expect("a preamble")?;
         let (opener, incoming, driver) = mux::session(io, Side::Guest);
         tokio::spawn(driver);
-        Self { incoming, opener }
+        Some(Self { incoming, opener })
     }
 
     /// The next request, with the stream to answer it on.
@@ -86,13 +86,7 @@ pub(super) fn done() -> Reply {
 /// A client with a session, and the agent at its other end.
 pub(super) async fn connected() -> (AgentClient, Fake) {
     let (host, guest) = tokio::io::duplex(64 * 1024);
-    let agent = tokio::spawn(async move {
-        let mut agent = Fake::accept(guest).await;
-        let (op, mut stream) = agent.next().await;
-        assert!(matches!(op, Op::Hello(_)), "hello comes first");
-        say(&mut stream, Reply::Hello(hello())).await;
-        agent
-    });
+    let agent = tokio::spawn(Fake::accept(guest, Reply::Hello(hello())));
     let client = AgentClient::connect(host, SOON).await.expect("a session");
-    (client, agent.await.expect("an agent"))
+    (client, agent.await.expect("an agent").expect("a session"))
 }

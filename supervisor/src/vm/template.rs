@@ -29,6 +29,8 @@ const BOOT_DEADLINE: Duration = Duration::from_secs(120);
 const WARM_DEADLINE: Duration = Duration::from_secs(600);
 /// How long the guest may take to become quiet.
 const QUIET_DEADLINE: Duration = Duration::from_secs(60);
+/// How long a guest takes from its last word to being idle.
+const FALLING_ASLEEP: Duration = Duration::from_millis(50);
 /// What one machine may ask of the disk: enough for any build, too little to starve its neighbours.
 const IO_LIMIT: IoThrottle =
     IoThrottle { bytes_per_second: Some(256 * 1024 * 1024), operations_per_second: Some(20_000) };
@@ -206,6 +208,7 @@ impl TemplateSource {
         vm.agent().quiesce(false, QUIET_DEADLINE).await.map_err(BuildError::Quiesce)?;
         // The agent hangs up once it is quiet; only then does the guest's memory hold no session.
         vm.agent().closed().await;
+        tokio::time::sleep(FALLING_ASLEEP).await;
         let silent = vm.hang_up();
         let frozen = silent.freeze().await;
         silent.stop().await;

@@ -114,7 +114,7 @@ pub(super) fn build(
     list.console(mode);
     list.pair("-chardev", format!("socket,id=control,fd={}", fds.control));
     list.pair("-mon", "chardev=control,mode=control");
-    list.devices(io, fds);
+    list.devices(io, fds, mode);
     match mode {
         Mode::Boot { kernel, command_line, .. } => {
             list.pair("-kernel", format!("/proc/self/fd/{kernel}"));
@@ -169,7 +169,7 @@ impl List {
     }
 
     /// The devices the guest sees. Their order decides their addresses, so it never changes.
-    fn devices(&mut self, io: IoThrottle, fds: Descriptors) {
+    fn devices(&mut self, io: IoThrottle, fds: Descriptors, mode: &Mode<'_>) {
         self.pair("-add-fd", format!("fd={},set=1,opaque=image", fds.image));
         self.pair("-drive", "id=image,if=none,format=raw,readonly=on,file.locking=off,file=/dev/fdset/1");
         self.pair("-device", "virtio-blk-device,drive=image");
@@ -192,8 +192,11 @@ impl List {
         self.pair("-device", "virtio-blk-device,drive=scratch");
 
         self.pair("-device", "virtio-serial-device,max_ports=2");
-        // The socket listens already; connections wait in it until the monitor gets to them.
-        self.pair("-chardev", format!("socket,id=agent,fd={},server=on,wait=off", fds.agent));
+        // The socket listens already; connections wait in it until the monitor gets to them. That of a clone
+        // has one in it from the start. The monitor takes it before it makes the port, which is then the port
+        // of the snapshot, with a host on its line; later, it would have to tell the guest of a change.
+        let wait = if matches!(mode, Mode::Restore) { "on" } else { "off" };
+        self.pair("-chardev", format!("socket,id=agent,fd={},server=on,wait={wait}", fds.agent));
         self.pair("-device", format!("virtserialport,chardev=agent,name={AGENT_PORT}"));
         self.pair("-device", "virtio-rng-device");
     }
@@ -207,7 +210,7 @@ pub(super) fn command_line(accelerator: Accelerator, tsc_khz: Option<u32>, extra
         "console=ttyS0 quiet".to_owned(),
         "root=/dev/vda rootfstype=erofs ro init=/sbin/rekindle-agent".to_owned(),
         format!("rekindle.transport=port:{AGENT_PORT}"),
-        "panic=-1 reboot=t random.trust_cpu=on no_timer_check tsc=reliable".to_owned(),
+        "panic=-1 reboot=t random.trust_cpu=on no_timer_check tsc=reliable irqaffinity=0".to_owned(),
     ];
     if accelerator == Accelerator::Tcg {
         // An emulator has no speculation to mitigate.

@@ -24,7 +24,13 @@ pub(super) async fn explain(process: &Process, operation: Operation, error: QmpE
         QmpError::Refused { .. } | QmpError::Unexpected { .. } => Duration::ZERO,
     };
     if let Ok(report) = timeout(grace, process.wait()).await {
-        return EngineError::Exited { operation, report, output: process.output().text() };
+        return EngineError::Exited { operation, report, output: words(process) };
     }
     EngineError::Control { operation, source: Box::new(error) }
+}
+
+/// What the monitor printed, without what it says when all is well.
+pub(super) fn words(process: &Process) -> String {
+    let text = process.output().text();
+    text.lines().filter(|line| !line.contains(": info: ")).collect::<Vec<_>>().join("\n")
 }

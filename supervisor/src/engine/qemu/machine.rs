@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::control::explain;
+use super::control::{explain, words};
 use super::snapshot::snapshot;
 use super::start::Monitor;
 use super::version::QemuVersion;
@@ -44,7 +44,7 @@ pub(super) struct QemuMachine {
 /// port to watch anew, on the way to the first answer.
 #[derive(Debug, Default)]
 struct Line {
-    /// Connected before the snapshot was loaded; the first to dial gets it.
+    /// Connected before the monitor was started; the first to dial gets it.
     early: Option<UnixStream>,
     /// Keeps the last connection of a machine that is to be frozen open, whoever closes theirs.
     held: Option<OwnedFd>,
@@ -129,7 +129,7 @@ impl Machine for QemuMachine {
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn ByteStream>, EngineError>> {
         Box::pin(async {
             if let Some(report) = self.try_exit() {
-                let output = self.monitor.process.output().text();
+                let output = words(&self.monitor.process);
                 return Err(EngineError::Exited { operation: Operation::Dial, report, output });
             }
             Ok(Box::new(self.connect().await?) as Box<dyn ByteStream>)
@@ -150,7 +150,7 @@ impl Machine for QemuMachine {
 
     fn last_words(&self) -> String {
         let console = self.console.as_ref().map(Tail::text).unwrap_or_default();
-        let monitor = self.monitor.process.output().text();
+        let monitor = words(&self.monitor.process);
         match (console.is_empty(), monitor.is_empty()) {
             (true, _) => monitor,
             (false, true) => console,

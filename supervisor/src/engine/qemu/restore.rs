@@ -83,18 +83,19 @@ impl Prepared for PreparedQemu {
 }
 
 async fn load(prepared: PreparedQemu) -> Result<Started, EngineError> {
-    let PreparedQemu { monitor, state, version, mut watch, .. } = prepared;
+    let PreparedQemu { mut monitor, state, version, mut watch, .. } = prepared;
     watch.skip();
-    let line = monitor.agent.dial().await?;
     if let Err(error) = incoming(&monitor, &state, version).await {
         return Err(explain(&monitor.process, Operation::Load, error).await);
     }
     watch.lap("load");
+    // A snapshot is of a paused machine, and so is what was loaded.
     if let Err(error) = monitor.qmp.execute("cont", Value::Null).await {
         return Err(explain(&monitor.process, Operation::Load, error).await);
     }
     watch.lap("resume");
-    let machine = QemuMachine::new(monitor, version, None, None, Some(line));
+    let line = monitor.line.take();
+    let machine = QemuMachine::new(monitor, version, None, None, line);
     Ok(Started { machine: Box::new(machine), timings: watch.finish() })
 }
 

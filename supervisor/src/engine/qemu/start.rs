@@ -25,6 +25,8 @@ pub(super) struct Monitor {
     pub(super) process: Process,
     pub(super) qmp: Qmp,
     pub(super) agent: AgentSocket,
+    /// The connection a clone was started with; the first to dial gets it.
+    pub(super) line: Option<UnixStream>,
 }
 
 /// The socket in the work directory on which the monitor takes connections to the agent.
@@ -84,6 +86,7 @@ pub(super) async fn start(
         .map_err(failed(&hardware.scratch))?;
     let scratch_look = File::open(&hardware.scratch).map_err(failed(&hardware.scratch))?;
     let (agent, listener) = AgentSocket::listen(&home.work_dir, operation)?;
+    let line = if matches!(mode, Mode::Restore) { Some(agent.dial().await?) } else { None };
     let (control, control_child) = connected_pair(operation, &home.work_dir)?;
 
     let mut grants = Vec::new();
@@ -130,7 +133,7 @@ pub(super) async fn start(
         Err(error) => return Err(explain(&process, operation, error).await),
     };
     watch.lap("control");
-    Ok(Monitor { process, qmp, agent })
+    Ok(Monitor { process, qmp, agent, line })
 }
 
 /// A connected pair of sockets: ours for the runtime, the other for the child.
