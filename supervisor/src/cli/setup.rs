@@ -8,7 +8,7 @@ use rekindle::engine::EngineKind;
 use rekindle::engine::detect::{self, Decision};
 use rekindle::engine::firecracker::Confinement;
 use rekindle::host::cgroup::CgroupManager;
-use rekindle::store::{Artifacts, Snapshot, Store, StoreError};
+use rekindle::store::{Artifacts, Difference, DifferenceKind, Snapshot, Store, StoreError};
 use rekindle::vm::{BuiltTemplate, TemplateSource, UserRange, VmHost, VmHostConfig};
 
 use super::args::MachineOptions;
@@ -70,11 +70,16 @@ impl Setup {
         Ok(TemplateSource::find(recipe(name, &self.templates)?, &self.artifacts)?)
     }
 
-    /// A snapshot of the template that fits, built first when there is none.
+    /// A snapshot of the template that fits. It is built first when this engine has none, or when what it is
+    /// made from was renewed. One that was made elsewhere is refused: see docs/decisions/0023.
     pub async fn snapshot(&self, source: &TemplateSource) -> anyhow::Result<Snapshot> {
         match self.store.load(&source.recipe.name, &source.inputs(&self.host)) {
             Ok(snapshot) => Ok(snapshot),
-            Err(StoreError::Missing { .. } | StoreError::Incompatible { .. }) => {
+            Err(StoreError::Missing { .. }) => Ok(self.build(source, false).await?.0),
+            Err(StoreError::Incompatible { differences, .. }) if may_build_anew(&differences) => {
+                for difference in &differences {
+                    tracing::info!("template {} is built again: {difference}", source.recipe.name);
+                }
                 Ok(self.build(source, false).await?.0)
             }
             Err(error) => Err(error.into()),
@@ -109,6 +114,13 @@ impl Setup {
             }
         }
     }
+}
+
+/// Whether a snapshot that does not fit is nothing to worry about: it is another engine's, or a person has
+/// renewed what it was made from.
+fn may_build_anew(differences: &[Difference]) -> bool {
+    let kinds = || differences.iter().map(|difference| difference.kind);
+    kinds().any(|kind| kind == DifferenceKind::Engine) || kinds().all(|kind| kind == DifferenceKind::Input)
 }
 
 /// Directories in which a person may put recipes of their own.

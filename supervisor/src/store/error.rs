@@ -43,7 +43,7 @@ pub enum StoreError {
         what: String,
     },
     /// It is in use and cannot be removed.
-    #[error("the snapshot in {} is in use", path.display())]
+    #[error("the snapshot in {} is in use\nhint: stop the sandboxes made from it first", path.display())]
     InUse {
         /// Its directory.
         path: PathBuf,

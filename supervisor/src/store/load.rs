@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
+use super::compat::DifferenceKind;
 use super::lock::FileLock;
 use super::manifest::{Inputs, Manifest};
 use super::root::{FILES, LOCK, SCRATCH, Store};
@@ -34,12 +35,14 @@ impl Store {
     /// # Errors
     /// When there is none, none fits (the error names what differs), or its files are damaged.
     pub fn load(&self, template: &TemplateName, inputs: &Inputs) -> Result<Snapshot, StoreError> {
-        let mut differences = None;
+        // How the newest of this engine's own differs says more than how another engine's does.
+        let (mut own, mut others) = (None, None);
         for entry in self.list_template(template)?.into_iter().rev() {
             let Ok(manifest) = entry.manifest else { continue };
             let found = manifest.inputs.differences(inputs);
             if !found.is_empty() {
-                differences.get_or_insert(found);
+                let other = found.iter().any(|one| one.kind == DifferenceKind::Engine);
+                if other { &mut others } else { &mut own }.get_or_insert(found);
                 continue;
             }
             let snapshot = match Snapshot::open(&entry.dir) {
@@ -52,7 +55,7 @@ impl Store {
             return Ok(snapshot);
         }
         let template = template.clone();
-        Err(match differences {
+        Err(match own.or(others) {
             Some(differences) => StoreError::Incompatible { template, differences },
             None => StoreError::Missing { template },
         })

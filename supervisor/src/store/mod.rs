@@ -32,7 +32,7 @@ mod tests;
 
 pub use artifact::{Artifact, Artifacts};
 pub use collect::Collected;
-pub use compat::Difference;
+pub use compat::{Difference, DifferenceKind};
 pub use error::StoreError;
 pub use list::Entry;
 pub use load::Snapshot;

@@ -110,6 +110,36 @@ fn each_input_that_differs_is_named() {
 }
 
 #[test]
+fn what_was_renewed_is_told_from_what_was_made_elsewhere_and_from_another_engines() {
+    use super::DifferenceKind;
+    let (_dir, store) = store();
+    drop(build(&store, b"hello", inputs()));
+    let kinds = |change: &dyn Fn(&mut Inputs)| {
+        let mut wanted = inputs();
+        change(&mut wanted);
+        match store.load(&template(), &wanted).map(|_| ()).expect_err("it does not fit") {
+            StoreError::Incompatible { differences, .. } => {
+                differences.iter().map(|one| one.kind).collect::<Vec<_>>()
+            }
+            other => panic!("{other}"),
+        }
+    };
+    assert_eq!(kinds(&|wanted| wanted.image = "j".repeat(64)), [DifferenceKind::Input]);
+    assert_eq!(kinds(&|wanted| wanted.origin.version = "9".into()), [DifferenceKind::Origin]);
+    assert_eq!(kinds(&|wanted| wanted.origin.cpu.name = "M".into()), [DifferenceKind::Origin]);
+    let other = |wanted: &mut Inputs| wanted.origin.engine = "firecracker".into();
+    assert_eq!(kinds(&other), [DifferenceKind::Engine]);
+    // With one of this engine's own, that is the one that should have fitted.
+    let mut old = inputs();
+    (old.origin.engine, old.origin.version) = ("firecracker".into(), "1.15.0".into());
+    drop(build(&store, b"other", old));
+    let newer = |wanted: &mut Inputs| {
+        (wanted.origin.engine, wanted.origin.version) = ("firecracker".into(), "1.16.1".into());
+    };
+    assert_eq!(kinds(&newer), [DifferenceKind::Origin]);
+}
+
+#[test]
 fn a_template_without_snapshots_is_missing_with_a_hint() {
     let (_dir, store) = store();
     let error = store.load(&template(), &inputs()).map(|_| ()).expect_err("missing");

@@ -104,6 +104,29 @@ async fn a_snapshot_whose_description_was_edited_is_never_restored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_made_by_another_version_is_refused_naming_both_and_stays_for_the_one_that_made_it() {
+    let lab = lab!();
+    if rekindle_e2e::engine() != EngineKind::Qemu {
+        rekindle_test_support::skip!("the version of this engine's monitor cannot be pretended");
+    }
+    let _turn = lab.turn().await;
+    let data = lab.copy();
+    let data = data.path();
+    // As after an upgrade.
+    let newer = data.join("qemu-system-x86_64");
+    fs::write(&newer, "#!/bin/sh\necho 'QEMU emulator version 99.1.0 (Elsewhere)'\n").expect("written");
+    fs::set_permissions(&newer, Permissions::from_mode(0o755)).expect("ours");
+    let refused = ended(command(data, RUN).env("REKINDLE_QEMU", &newer)).await;
+    refused.assert_own_failure("no snapshot of template minimal fits: the monitor's version is ");
+    assert!(refused.stderr.contains(" in the snapshot and 99.1.0 (Elsewhere) here"), "{refused:?}");
+    assert!(refused.stderr.contains("hint: run `rekindle template build minimal`"), "{refused:?}");
+    leftovers::find(data, &leftovers::machines(data), &BTreeSet::new()).assert_none();
+    assert_eq!(snapshots(data), 1);
+    let ran = run(data).await;
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "ran\n"), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_image_or_kernel_is_named_with_the_command_that_builds_it() {
     let lab = lab!();
     let data = lab.empty_data();
@@ -184,6 +207,9 @@ async fn wrong_words_are_refused_before_anything_is_started() {
         &["run", "--timeout", "0", "--sh", "x"],
         &["run", "--template", "../etc", "--sh", "x"],
         &["run", "--engine", "bochs", "--sh", "x"],
+        &["run", "--put", "no-colon", "--sh", "x"],
+        &["run", "--get", ":x", "--sh", "x"],
+        &["run", "--env", "no-value", "--sh", "x"],
         &["template", "build"],
         &["nonsense"],
     ] {
@@ -199,5 +225,9 @@ async fn wrong_words_are_refused_before_anything_is_started() {
         rekindle(data, &["run", "--template", "minimal", "--put", "/nonexistent:x", "--sh", "x"]).await;
     assert_eq!(gone.code, Some(125), "{gone:?}");
     assert!(gone.stderr.contains("cannot read /nonexistent"), "{gone:?}");
+    assert!(gone.stderr.contains("hint: check the path"), "{gone:?}");
+    let unwritable = rekindle(Path::new("/proc/rekindle"), RUN).await;
+    unwritable.assert_own_failure("/proc/rekindle");
+    assert!(unwritable.stderr.contains("hint: "), "{unwritable:?}");
     leftovers::find(data, &BTreeSet::new(), &BTreeSet::new()).assert_none();
 }
