@@ -7,11 +7,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::memo;
 use super::version::QemuVersion;
 
 /// Overrides where the program is looked for.
 const PROGRAM_ENV: &str = "REKINDLE_QEMU";
 const PROGRAM: &str = "qemu-system-x86_64";
+/// Characters of its answer that are looked at.
+const MAX_LINE: usize = 400;
 
 /// A QEMU that can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +37,7 @@ pub enum FindError {
         path: Option<PathBuf>,
     },
     /// It does not run.
-    #[error("{} does not run", path.display())]
+    #[error("{} does not run\nhint: install it again, or set {PROGRAM_ENV} to one that does", path.display())]
     Broken {
         /// The program.
         path: PathBuf,
@@ -43,7 +46,7 @@ pub enum FindError {
         source: io::Error,
     },
     /// Its answer is not understood.
-    #[error("{} does not look like QEMU: {answer:?}", path.display())]
+    #[error("{} does not look like QEMU: {answer:?}\nhint: set {PROGRAM_ENV} to {PROGRAM}", path.display())]
     NotQemu {
         /// The program.
         path: PathBuf,
@@ -51,7 +54,7 @@ pub enum FindError {
         answer: String,
     },
     /// It is too old.
-    #[error("{} is version {version}, at least {} is needed", path.display(), QemuVersion::MINIMUM)]
+    #[error("{} is version {version}, at least {} is needed\nhint: install a newer one or set {PROGRAM_ENV}", path.display(), QemuVersion::MINIMUM)]
     TooOld {
         /// The program.
         path: PathBuf,
@@ -75,15 +78,19 @@ pub fn find(configured: Option<&Path>) -> Result<FoundQemu, FindError> {
         Some(path) => return Err(FindError::Missing { path: Some(path) }),
         None => on_path().ok_or(FindError::Missing { path: None })?,
     };
-    let output = Command::new(&path)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .map_err(|source| FindError::Broken { path: path.clone(), source })?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().next().unwrap_or_default();
-    let Some(version) = QemuVersion::parse(line) else {
+    let place = memo::place();
+    let recalled = place.as_deref().and_then(|place| memo::recall(place, &path));
+    let line = match recalled {
+        Some(line) => line,
+        None => {
+            let line = ask(&path).map_err(|source| FindError::Broken { path: path.clone(), source })?;
+            if let Some(place) = &place {
+                memo::keep(place, &path, &line);
+            }
+            line
+        }
+    };
+    let Some(version) = QemuVersion::parse(&line) else {
         return Err(FindError::NotQemu { path, answer: line.chars().take(120).collect() });
     };
     if version < QemuVersion::MINIMUM {
@@ -91,6 +98,14 @@ pub fn find(configured: Option<&Path>) -> Result<FoundQemu, FindError> {
     }
     let version_text = line.rsplit("version ").next().unwrap_or_default().trim().to_owned();
     Ok(FoundQemu { path, version, version_text })
+}
+
+/// The first line of what it says about its version.
+fn ask(program: &Path) -> io::Result<String> {
+    let output =
+        Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().unwrap_or_default().chars().take(MAX_LINE).collect())
 }
 
 fn on_path() -> Option<PathBuf> {

@@ -20,6 +20,7 @@ mod engine;
 mod find;
 mod launch;
 mod machine;
+mod memo;
 pub mod qmp;
 mod restore;
 mod snapshot;
