@@ -197,24 +197,24 @@ fn size(text: &str) -> Result<u64, String> {
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
-        _ => Err("NAME=VALUE is needed".into()),
+        _ => Err("NAME=VALUE is needed, such as LANG=C.UTF-8".into()),
     }
 }
 
 fn put(text: &str) -> Result<(PathBuf, GuestPath), String> {
-    let (local, guest) = split(text, "LOCAL:GUEST")?;
+    let (local, guest) = split(text, "LOCAL:GUEST", "data.csv:input/data.csv")?;
     Ok((local.into(), guest_path(guest)?))
 }
 
 fn get(text: &str) -> Result<(GuestPath, PathBuf), String> {
-    let (guest, local) = split(text, "GUEST:LOCAL")?;
+    let (guest, local) = split(text, "GUEST:LOCAL", "output/plot.png:plot.png")?;
     Ok((guest_path(guest)?, local.into()))
 }
 
-fn split<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {
+fn split<'a>(text: &'a str, form: &str, example: &str) -> Result<(&'a str, &'a str), String> {
     match text.split_once(':') {
         Some((from, to)) if !from.is_empty() && !to.is_empty() => Ok((from, to)),
-        _ => Err(format!("{form} is needed")),
+        _ => Err(format!("{form} is needed, such as {example}")),
     }
 }
 

@@ -33,16 +33,31 @@ fn describe(error: &anyhow::Error) -> String {
         }
         last = text;
     }
-    let is_full = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
-    };
-    // Whichever file it was that did not fit.
-    if hints.is_empty() && error.chain().any(is_full) {
-        hints.push("hint: free some space, or set REKINDLE_DATA to a larger disk".into());
+    if hints.is_empty() {
+        let kind = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+        hints.push(general_hint(kind).into());
     }
     hints.dedup();
     lines.append(&mut hints);
     lines.join("\n") + "\n"
+}
+
+/// What to do about a failure that does not say so itself, by what the kernel said.
+fn general_hint(kind: Option<io::ErrorKind>) -> &'static str {
+    use io::ErrorKind;
+    match kind {
+        Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            "hint: free some space, or set REKINDLE_DATA to a larger disk"
+        }
+        Some(ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
+            "hint: this needs rights you do not have there; for Rekindle's own files, set REKINDLE_DATA and \
+             REKINDLE_CACHE to directories you may write to"
+        }
+        Some(ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory) => {
+            "hint: check the path"
+        }
+        _ => "hint: `rekindle doctor` says what this host lacks, and -v shows more of what happened",
+    }
 }
 
 #[cfg(test)]
@@ -57,6 +72,17 @@ mod tests {
         assert!(
             describe(&error).ends_with("\nhint: free some space, or set REKINDLE_DATA to a larger disk\n")
         );
+    }
+
+    #[test]
+    fn every_failure_ends_in_something_to_do() {
+        let hint = |error: anyhow::Error| describe(&error).lines().last().unwrap_or_default().to_owned();
+        let met = |kind: io::ErrorKind| anyhow::Error::new(io::Error::from(kind)).context("cannot use x");
+        assert!(hint(met(io::ErrorKind::PermissionDenied)).contains("REKINDLE_DATA"));
+        assert!(hint(met(io::ErrorKind::NotFound)).starts_with("hint: check the path"));
+        assert!(hint(met(io::ErrorKind::BrokenPipe)).starts_with("hint: `rekindle doctor`"));
+        assert!(hint(anyhow::anyhow!("no reason at all")).starts_with("hint: `rekindle doctor`"));
+        assert_eq!(hint(anyhow::anyhow!("x\nhint: own").context("y")), "hint: own", "its own goes first");
     }
 
     #[test]

@@ -8,6 +8,10 @@ use futures::future::join_all;
 use rekindle::vm::Vm;
 use rekindle_e2e::guest::{node, output, python, shell};
 
+/// How far a clone's clock may be from its host's.
+const CLOCK_MILLIS: i128 = 100;
+/// Clones whose clocks are looked at.
+const CLOCKS: usize = 5;
 /// Memory an idle clone may have for itself.
 const PRIVATE_KIB: u64 = 32 * 1024;
 
@@ -81,17 +85,21 @@ async fn clones_differ_in_everything_random_and_in_their_names() {
 async fn the_clock_of_a_clone_is_the_clock_of_its_host() {
     let lab = lab!();
     let _alone = lab.alone().await;
-    let vm = lab.clone().await;
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as i128;
     let mut offsets = Vec::new();
-    for _ in 0..5 {
+    // The time a busy host takes to deliver its word is no property of the clock: the best of a few counts.
+    for _ in 0..CLOCKS {
+        let vm = lab.clone().await;
         let before = now();
         let pong = vm.agent().ping(Duration::from_secs(60)).await.expect("answers");
         // The guest looked at its clock somewhere between these two moments.
-        offsets.push((i128::from(pong.unix_nanos) - (before + now()) / 2) / 1_000_000);
+        let (guest, after) = (i128::from(pong.unix_nanos), now());
+        offsets.push((guest - guest.clamp(before, after)) / 1_000_000);
+        vm.stop().await;
     }
-    eprintln!("a clone's clock is off by {offsets:?} ms");
-    let least = offsets.iter().min_by_key(|offset| offset.abs()).expect("measured");
-    assert!(least.abs() < 2_000, "{offsets:?}");
-    vm.stop().await;
+    eprintln!("clones' clocks are off by {offsets:?} ms");
+    let least = offsets.iter().map(|offset| offset.abs()).min().expect("measured");
+    assert!(least <= CLOCK_MILLIS, "{offsets:?}");
+    // A template's clock is a day behind; no clone's is.
+    assert!(offsets.iter().all(|offset| offset.abs() < 60_000), "{offsets:?}");
 }

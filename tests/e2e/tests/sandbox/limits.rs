@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rekindle::agent::{ExecuteRequest, Finished, Outcome, SandboxLimits};
+use rekindle::engine::IoThrottle;
 use rekindle::host::cgroup::CpuQuota;
 use rekindle::vm::{Identity, Plan, Vm};
 use rekindle_e2e::Lab;
@@ -14,6 +15,10 @@ use rekindle_e2e::guest::{answers, limited, output, python, run, shell};
 const PIDS: u32 = 64;
 /// Characters of a stream that a caller gets.
 const SHOWN: usize = 4_000;
+/// The smaller of two limits on disk traffic, in MiB a second.
+const SLOW_MIB: u64 = 1;
+/// What is written under them.
+const WRITTEN_MIB: u64 = 6;
 /// Rounds of work before a host counts as too busy to measure on.
 const ROUNDS: usize = 6;
 /// The share of a processor that a machine with the right to a whole one gets when nobody disturbs it.
@@ -194,4 +199,56 @@ async fn half_a_processor_makes_work_take_about_twice_as_long() {
     // An emulated processor gets more done in its time when its own host is less busy.
     let least = if rekindle_test_support::in_lab() { 1.2 } else { 1.5 };
     assert!((least..=3.0).contains(&ratio), "ratio {ratio:.2}: {best:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_writes_without_end_is_held_to_its_share_of_the_disk() {
+    let lab = lab!();
+    let _alone = lab.alone().await;
+    let limited = |mib: u64| {
+        let io = IoThrottle { bytes_per_second: Some(mib << 20), operations_per_second: None };
+        Plan { io, ..lab.source.plan() }
+    };
+    let (slow, fast) = (
+        lab.clone_with(&limited(SLOW_MIB), &Identity::default()).await,
+        lab.clone_with(&limited(4 * SLOW_MIB), &Identity::default()).await,
+    );
+    let line = format!("dd if=/dev/zero of=data bs=128k count={} conv=fsync 2>/dev/null", 8 * WRITTEN_MIB);
+    let mut took = Vec::new();
+    for vm in [&slow, &fast] {
+        let began = Instant::now();
+        output(vm, shell(&line)).await;
+        took.push(began.elapsed().as_secs_f64());
+    }
+    let ratio = took[0] / took[1];
+    eprintln!("{WRITTEN_MIB} MiB took {:.2} s and {:.2} s, ratio {ratio:.2}", took[0], took[1]);
+    // Other load only makes it slower: the limit shows as a rate that is never exceeded. Some of what is
+    // written may go through in one burst.
+    let rate = (WRITTEN_MIB - SLOW_MIB) as f64 / took[0];
+    assert!(rate <= SLOW_MIB as f64, "{rate:.2} MiB a second");
+    assert!(ratio >= 1.5, "a quarter of the rate takes longer: {took:?}");
+    match group_io_bytes(lab.monitor(&slow)) {
+        Some(bytes) => assert_eq!(bytes, SLOW_MIB << 20, "the host's group has the same limit"),
+        None => eprintln!("this host has no control group for disk traffic"),
+    }
+    slow.stop().await;
+    fast.stop().await;
+}
+
+/// The bytes a second that a process's control group may write to the disk, if it is limited.
+fn group_io_bytes(pid: u32) -> Option<u64> {
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("readable");
+    groups.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        let root = Path::new("/sys/fs/cgroup");
+        if controllers.split(',').any(|name| name == "blkio") {
+            let file = root.join("blkio").join(&path[1..]).join("blkio.throttle.write_bps_device");
+            let text = std::fs::read_to_string(file).ok()?;
+            return text.lines().next()?.split(' ').nth(1)?.parse().ok();
+        }
+        let text = std::fs::read_to_string(root.join(path.get(1..)?).join("io.max")).ok()?;
+        let word = text.split_ascii_whitespace().find_map(|word| word.strip_prefix("wbps="))?.to_owned();
+        word.parse().ok()
+    })
 }
