@@ -152,7 +152,7 @@ fn unpack_kernel(packed: &Path, target: &Path) -> Result<()> {
         }
     }
     (|| bail!("no compressed kernel was found in {}", packed.display()))()
-        .hint("its compression may be new: see FORMATS in xtask/src/lab/image.rs")
+        .hint("run `cargo xtask setup` for missing tools; if its compression is new, see FORMATS in xtask/src/lab/image.rs")
 }
 
 fn starts_with(path: &Path, magic: &[u8]) -> bool {

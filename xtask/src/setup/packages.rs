@@ -49,6 +49,8 @@ const PACKAGES: &[Package] = &[
     or_program("curl", "curl"),
     or_program("python3-pip", "pip3"),
     package("ca-certificates"),
+    // The lab unpacks Debian 13's kernel with it.
+    or_program("zstd", "zstd"),
     // The portable engine and its scratch disks.
     or_program("qemu-system-x86", "qemu-system-x86_64"),
     or_program("e2fsprogs", "mkfs.ext4"),
