@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use crate::cache::Cache;
+use crate::setup;
 use machine::{Lab, Life};
 
 pub use bench::run as bench;
@@ -49,6 +50,9 @@ pub enum Args {
 
 /// Runs one verb; the code is that of the command which ran in the lab.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if !matches!(args, Args::Down) {
+        setup::packages()?;
+    }
     let cache = Cache::open()?;
     match args {
         Args::Up => {
