@@ -272,10 +272,13 @@ async fn a_monitor_that_dies_at_any_stage_is_a_typed_error_and_leaves_nothing() 
     drop(machine);
 
     // Starts given up at every moment of theirs.
-    let began = Instant::now();
-    let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;
-    let whole = began.elapsed();
-    machine.kill().await;
+    let mut whole = Duration::MAX;
+    for _ in 0..5 {
+        let began = Instant::now();
+        let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;
+        whole = whole.min(began.elapsed());
+        machine.kill().await;
+    }
     let count = env::var("REKINDLE_FAULTS").ok().and_then(|text| text.parse().ok());
     let count = count.unwrap_or(CANCELLED_STARTS);
     let mut given_up = 0;
