@@ -7,11 +7,11 @@
 //! ```
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::recovery::{self, Reclaimed};
+use super::recovery::{self, Holder, Reclaimed};
 use super::workdir;
 use crate::engine::Engine;
 use crate::host::cgroup::CgroupManager;
@@ -106,6 +106,9 @@ impl VmHost {
             }
             Err(TryLockError::Error(error)) => return Err(failed(&staged)(error)),
         }
+        let holder = Holder::this_process().map_err(failed(&staged))?;
+        let holder = serde_json::to_vec(&holder).map_err(io::Error::from).map_err(failed(&staged))?;
+        (&lock).write_all(&holder).map_err(failed(&staged))?;
         let instance = run.join(name.to_string());
         fs::rename(&staged, &instance).map_err(failed(&instance))?;
         let scratch = ScratchMaker::new(&config.data_dir.join("blanks"));

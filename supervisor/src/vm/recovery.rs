@@ -5,9 +5,12 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 use super::host::{LOCK, workdir_tree};
+use crate::host::process::ProcessIdentity;
 
 /// What was found and undone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,13 +53,45 @@ pub(super) fn reclaim_dead(run: &Path) -> io::Result<Reclaimed> {
     Ok(reclaimed)
 }
 
-/// Whether nobody holds the lock. A directory that has none yet is being made right now.
-fn is_dead(instance: &Path) -> bool {
-    match File::open(instance.join(LOCK)) {
-        Ok(lock) => match lock.try_lock() {
-            Ok(()) => true,
-            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
-        },
-        Err(_) => false,
+/// Who holds an instance's lock, written into it.
+///
+/// A child that its supervisor was just starting holds the lock too until it has become the monitor. For that
+/// moment the lock alone would say that a killed supervisor lives.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Holder {
+    process: ProcessIdentity,
+    /// Process ids mean something only within one namespace: a supervisor in another container is not looked
+    /// for in this one.
+    pid_namespace: PathBuf,
+}
+
+impl Holder {
+    /// This supervisor.
+    pub(super) fn this_process() -> io::Result<Self> {
+        Ok(Self { process: ProcessIdentity::of(std::process::id())?, pid_namespace: pid_namespace()? })
+    }
+
+    fn is_gone(&self) -> bool {
+        pid_namespace().is_ok_and(|own| own == self.pid_namespace) && !self.process.is_alive()
     }
 }
+
+fn pid_namespace() -> io::Result<PathBuf> {
+    fs::read_link("/proc/self/ns/pid")
+}
+
+/// Whether nobody holds the lock, or who took it is gone. A directory that has none yet is being made right now.
+fn is_dead(instance: &Path) -> bool {
+    let path = instance.join(LOCK);
+    match File::open(&path).map(|lock| lock.try_lock()) {
+        Ok(Ok(())) => true,
+        Ok(Err(TryLockError::WouldBlock)) => fs::read(&path)
+            .ok()
+            .and_then(|text| serde_json::from_slice::<Holder>(&text).ok())
+            .is_some_and(|holder| holder.is_gone()),
+        Ok(Err(TryLockError::Error(_))) | Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;
