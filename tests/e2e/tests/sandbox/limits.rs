@@ -222,9 +222,10 @@ async fn a_program_that_writes_without_end_is_held_to_its_share_of_the_disk() {
     }
     let ratio = took[0] / took[1];
     eprintln!("{WRITTEN_MIB} MiB took {:.2} s and {:.2} s, ratio {ratio:.2}", took[0], took[1]);
-    // Other load only makes it slower: the limit shows as a rate that is never exceeded. Some of what is
-    // written may go through in one burst.
-    let rate = (WRITTEN_MIB - SLOW_MIB) as f64 / took[0];
+    // Other load only makes it slower: the limit shows as a rate that is never exceeded. A second's worth may go
+    // through at once: what was saved up, again when the limit is set anew after a restore, and a request that is
+    // larger than what is left.
+    let rate = (WRITTEN_MIB - 3 * SLOW_MIB) as f64 / took[0];
     assert!(rate <= SLOW_MIB as f64, "{rate:.2} MiB a second");
     assert!(ratio >= 1.5, "a quarter of the rate takes longer: {took:?}");
     match group_io_bytes(lab.monitor(&slow)) {
