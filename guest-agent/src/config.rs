@@ -34,8 +34,8 @@ pub struct Config {
     /// `cgroup=`: the cgroup v2 directory below which executions are placed, `none` for nowhere. Default
     /// `/sys/fs/cgroup`.
     pub cgroup: Option<PathBuf>,
-    /// `library=`: where the programs of warm interpreters are. Default `/usr/lib/rekindle`.
-    pub library: PathBuf,
+    /// `programs=`: where the programs of warm interpreters are. Default `/usr/lib/rekindle`.
+    pub programs: PathBuf,
 }
 
 /// A word that cannot be used.
@@ -53,7 +53,7 @@ pub enum ConfigError {
         value: String,
     },
     /// There is no such key.
-    #[error("unknown word {word}\nhint: known are transport= ready= user= home= state= cgroup= library=")]
+    #[error("unknown word {word}\nhint: known are transport= ready= user= home= state= cgroup= programs=")]
     UnknownWord {
         /// The whole word.
         word: String,
@@ -76,7 +76,7 @@ impl Config {
             home: None,
             state: "/var/lib/rekindle".into(),
             cgroup: Some("/sys/fs/cgroup".into()),
-            library: "/usr/lib/rekindle".into(),
+            programs: "/usr/lib/rekindle".into(),
         };
         for word in words {
             let unknown = || ConfigError::UnknownWord { word: word.into() };
@@ -92,7 +92,7 @@ impl Config {
                 "home" => config.home = Some(value.into()),
                 "state" => config.state = value.into(),
                 "cgroup" => config.cgroup = (value != "none").then(|| value.into()),
-                "library" => config.library = value.into(),
+                "programs" => config.programs = value.into(),
                 _ => return Err(unknown()),
             }
         }

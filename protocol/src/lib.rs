@@ -5,10 +5,11 @@
 //!
 //! From the bottom up: [`preamble`] begins a session on a dirty byte stream, [`mux`] splits it
 //! into streams, [`frame`] carries one message, [`wire`] is the messages. [`output`] is the one rule by which
-//! output is shortened, [`limits`] every bound.
+//! output is shortened, [`checksum`] how transfers are checked, [`limits`] every bound.
 
 #![forbid(unsafe_code)]
 
+pub mod checksum;
 pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -24,4 +25,4 @@ pub mod wire {
 }
 
 /// The protocol version both sides of this build speak. Peers must agree on `major`.
-pub const VERSION: wire::Version = wire::Version { major: 2, minor: 0 };
+pub const VERSION: wire::Version = wire::Version { major: 3, minor: 0 };

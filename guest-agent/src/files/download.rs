@@ -7,14 +7,13 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use nix::fcntl::OFlag;
+use rekindle_protocol::checksum::Checksum;
 use rekindle_protocol::frame;
 use rekindle_protocol::limits::CHUNK_BYTES;
 use rekindle_protocol::mux::Stream;
 use rekindle_protocol::wire::response::Reply;
 use rekindle_protocol::wire::{Chunk, DownloadRequest, ErrorCode, FileInfo, FileKind, TransferEnd};
-use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 
@@ -88,11 +87,11 @@ fn copy(mut file: &File, sink: &mut Sink) -> io::Result<()> {
     }
 }
 
-/// Turns bytes into chunks for the host, counting and hashing them.
+/// Turns bytes into chunks for the host, counting and summing them up.
 struct Sink {
     pieces: mpsc::Sender<Reply>,
     waiting: Vec<u8>,
-    hash: Sha256,
+    checksum: Checksum,
     size: u64,
     most: u64,
     overflown: bool,
@@ -101,7 +100,7 @@ struct Sink {
 impl Sink {
     fn new(pieces: mpsc::Sender<Reply>, most: u64) -> Self {
         let most = if most == 0 { u64::MAX } else { most };
-        Self { pieces, waiting: Vec::new(), hash: Sha256::new(), size: 0, most, overflown: false }
+        Self { pieces, waiting: Vec::new(), checksum: Checksum::default(), size: 0, most, overflown: false }
     }
 
     fn announce(&self, info: FileInfo) -> io::Result<()> {
@@ -109,8 +108,8 @@ impl Sink {
     }
 
     fn finish(self) -> io::Result<()> {
-        let sha256 = Bytes::copy_from_slice(&self.hash.clone().finalize());
-        self.send(Reply::End(TransferEnd { sha256, size: self.size }))
+        let end = TransferEnd { size: self.size, checksum: self.checksum.finish() };
+        self.send(Reply::End(end))
     }
 
     fn send(&self, reply: Reply) -> io::Result<()> {
@@ -125,7 +124,7 @@ impl Write for Sink {
             self.overflown = true;
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        self.hash.update(bytes);
+        self.checksum.update(bytes);
         self.waiting.extend_from_slice(bytes);
         if self.waiting.len() >= CHUNK_BYTES {
             self.flush()?;

@@ -45,6 +45,6 @@ fn describe(path: Bytes, stat: &FileStat) -> FileInfo {
         gid: stat.st_gid,
         modified_nanos: stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec),
         link_target: Bytes::new(),
-        sha256: Bytes::new(),
+        checksum: 0,
     }
 }

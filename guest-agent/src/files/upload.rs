@@ -8,18 +8,17 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, RenameFlags, openat, renameat, renameat2};
 use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::{UnlinkatFlags, unlinkat};
+use rekindle_protocol::checksum::Checksum;
 use rekindle_protocol::frame::{self, FrameError};
 use rekindle_protocol::limits::MAX_CHUNK_BYTES;
 use rekindle_protocol::mux::Stream;
 use rekindle_protocol::wire::response::Reply;
 use rekindle_protocol::wire::upload_part::Part;
 use rekindle_protocol::wire::{ErrorCode, FileInfo, TransferEnd, UploadPart, UploadRequest};
-use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use crate::agent::Agent;
@@ -102,21 +101,21 @@ fn write(
     let (dir, name) = at.make_parent()?;
     let temporary = Temporary::create(&dir).map_err(|error| at.failure(error))?;
     let mut file = &temporary.file;
-    let mut hash = Sha256::new();
+    let mut checksum = Checksum::default();
     let mut size = 0;
     let end: TransferEnd = loop {
         match parts.blocking_recv() {
             None => return Ok(None),
             Some(Part::End(end)) => break end,
             Some(Part::Chunk(chunk)) => {
-                hash.update(&chunk.data);
+                checksum.update(&chunk.data);
                 size += chunk.data.len() as u64;
                 file.write_all(&chunk.data).map_err(|error| at.failure(error))?;
             }
         }
     };
-    let sha256 = Bytes::copy_from_slice(&hash.finalize());
-    if end.sha256 != sha256 || end.size != size {
+    let checksum = checksum.finish();
+    if end.checksum != checksum || end.size != size {
         let message = format!("{size} bytes arrived and are not the {} that were sent", end.size);
         return Err(Failure::new(ErrorCode::ChecksumMismatch, message));
     }
@@ -124,7 +123,7 @@ fn write(
     fchmod(&temporary.file, Mode::from_bits_retain(mode)).map_err(|error| at.failure(error))?;
     let file = temporary.publish(&name, request.must_not_exist).map_err(|error| at.failure(error))?;
     let info = info::of_open(request.path.clone(), &file).map_err(|error| at.failure(error))?;
-    Ok(Some(FileInfo { sha256, ..info }))
+    Ok(Some(FileInfo { checksum, ..info }))
 }
 
 /// A file under a name nobody asked for, removed unless it is published.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   closed ──restore ok──► open ──quiesce──► closed (and into a snapshot)
+//!                           ▲└──renewed: the same once more, while nothing is under way
 //!      └──restore failed──► failed: this guest is never used
 //! ```
 
@@ -86,10 +87,11 @@ impl Gate {
 /// Applies everything a clone needs to be its own, then opens the gate.
 ///
 /// # Errors
-/// When the request makes no sense (the gate stays closed) or a step fails (the guest is spoilt).
+/// When the request makes no sense (the gate stays as it is) or a step fails (the guest is spoilt).
 pub fn open_gate(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Result<(), Failure> {
     match &*agent.gate.lock() {
         State::Closed => {}
+        State::Open(_) if request.renew => check_renewal(agent, &request)?,
         State::Open(_) => return Err(Failure::invalid("the restore gate is open already")),
         State::Failed => {
             return Err(Failure::new(ErrorCode::GateFailed, "an earlier restore failed in this guest"));
@@ -143,6 +145,17 @@ fn check(request: &wire::RestoreRequest) -> Result<(), Failure> {
     }
     identity::check(&request.hostname, &request.machine_id)?;
     exec::check_environment(&request.env)
+}
+
+/// Refuses to give a guest to somebody else while it works for the one before, or with another disk.
+fn check_renewal(agent: &Agent, request: &wire::RestoreRequest) -> Result<(), Failure> {
+    if request.scratch.is_some() {
+        return Err(Failure::invalid("the scratch disk is in place already: a renewal brings none"));
+    }
+    match agent.busy() {
+        0 => Ok(()),
+        busy => Err(Failure::new(ErrorCode::Busy, format!("{busy} operations are under way"))),
+    }
 }
 
 fn apply(agent: &Agent, request: wire::RestoreRequest) -> Result<Sandbox, Failure> {

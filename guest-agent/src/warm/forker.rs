@@ -27,7 +27,7 @@ impl Forker {
     /// # Errors
     /// When no process could be made, or there is no Python.
     pub async fn start(agent: &Agent, modules: &[String]) -> io::Result<Self> {
-        let source = program(&agent.config.library, modules);
+        let source = program(&agent.config.programs, modules);
         let argv = [c"python3".to_owned(), c"-c".to_owned(), CString::new(source)?];
         let (control, theirs) =
             socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
@@ -57,11 +57,11 @@ impl Forker {
 }
 
 /// What the forker runs. The names are identifiers and the path is the image's, so nothing needs quoting.
-fn program(library: &Path, modules: &[String]) -> String {
+fn program(programs: &Path, modules: &[String]) -> String {
     let modules: Vec<String> = modules.iter().map(|name| format!("'{name}'")).collect();
     format!(
         "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, '{}'); from rekindle_warm import forker; forker.serve({CONTROL}, [{}])",
-        library.display(),
+        programs.display(),
         modules.join(", ")
     )
 }

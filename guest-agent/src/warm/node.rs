@@ -16,7 +16,7 @@ use crate::warm::start::spawn;
 /// # Errors
 /// When there is no Node, or it does not come so far.
 pub async fn park(agent: &Agent) -> io::Result<Parked> {
-    let script = CString::new(agent.config.library.join("park.cjs").as_os_str().as_bytes())?;
+    let script = CString::new(agent.config.programs.join("park.cjs").as_os_str().as_bytes())?;
     // The program is replaced before Node looks at it.
     let argv = vec![c"node".to_owned(), c"--require".to_owned(), script, c"-e".to_owned(), c"0".to_owned()];
     let (control, theirs) = pair()?;

@@ -283,14 +283,15 @@ async fn a_lost_connection_leaves_no_half_file_either() {
 
 #[tokio::test]
 async fn bytes_that_are_not_the_announced_ones_are_refused_and_not_kept() {
+    use rekindle_protocol::checksum::Checksum;
     use rekindle_protocol::frame;
     use rekindle_protocol::wire::{self, request::Op, response::Reply, upload_part::Part};
 
     let agent = agent!(Setup { transport: Transport::Listen, ..Setup::default() });
     let opener = crate::bad_input::greeted(agent.dial().await).await;
     let wrong = [
-        wire::TransferEnd { sha256: vec![0; 32].into(), size: 3 },
-        wire::TransferEnd { sha256: Sha256::digest(b"abc").to_vec().into(), size: 4 },
+        wire::TransferEnd { checksum: 0, size: 3 },
+        wire::TransferEnd { checksum: Checksum::of(b"abc"), size: 4 },
         wire::TransferEnd::default(),
     ];
     for end in wrong {

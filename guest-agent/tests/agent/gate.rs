@@ -193,3 +193,34 @@ async fn a_gate_opens_only_once() {
     assert_eq!(error.refusal(), Some(Refusal::InvalidArgument));
     agent.answers().await;
 }
+
+#[tokio::test]
+async fn a_renewal_makes_an_open_guest_somebody_elses() {
+    let agent = agent!(Setup { unshare: vec!["--mount", "--uts"], before: OWN_IDENTITY, ..closed() });
+    let named = |name: &str, renew| RestoreRequest {
+        hostname: name.to_owned(),
+        env: vec![var("WHO", name)],
+        renew,
+        ..restore_request()
+    };
+    agent.client.restore(named("parked", false), SOON).await.expect("opened");
+    assert_eq!(agent.shell("echo $WHO; cat /proc/sys/kernel/hostname").await, "parked\nparked\n");
+    let error = agent.client.restore(named("x", false), SOON).await.expect_err("not without asking for it");
+    assert_eq!(error.refusal(), Some(Refusal::InvalidArgument));
+    let scratch = Some(Scratch { device: "/dev/vdb".to_owned(), fstype: "ext4".to_owned() });
+    let disk = RestoreRequest { scratch, ..named("x", true) };
+    let error = agent.client.restore(disk, SOON).await.expect_err("its disk is in place");
+    assert_eq!(error.refusal(), Some(Refusal::InvalidArgument));
+    let running = agent.client.execute(shell("sleep 1000")).await.expect("started");
+    let error = agent.client.restore(named("x", true), SOON).await.expect_err("something runs");
+    assert_eq!(error.refusal(), Some(Refusal::Busy));
+    drop(running);
+    // The kill takes a moment.
+    let deadline = std::time::Instant::now() + SOON;
+    while let Err(error) = agent.client.restore(named("claimed", true), SOON).await {
+        assert_eq!(error.refusal(), Some(Refusal::Busy), "{error}");
+        assert!(std::time::Instant::now() < deadline, "never quiet");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(agent.shell("echo $WHO; cat /proc/sys/kernel/hostname").await, "claimed\nclaimed\n");
+}

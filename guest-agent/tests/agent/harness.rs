@@ -28,7 +28,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 /// The programs of warm interpreters, as an image has them.
-const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rootfs/files/base/usr/lib/rekindle");
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rootfs/files/base/usr/lib/rekindle");
 
 /// A deadline that only a hang reaches.
 pub const SOON: Duration = Duration::from_secs(120);
@@ -142,7 +142,7 @@ impl Setup {
             format!("home={}", home.display()),
             format!("state={}", state.display()),
             format!("cgroup={}", group.as_ref().map_or(Path::new("none"), |group| &group.path).display()),
-            format!("library={LIBRARY}"),
+            format!("programs={PROGRAMS}"),
         ];
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a socket pair");
         // The shell moves the socket out of the way of standard input.

@@ -1,4 +1,4 @@
-//! A SHA-256, as transfers carry it in both directions.
+//! A SHA-256 of what was transferred, made on the host for its callers.
 
 use std::fmt;
 
@@ -7,13 +7,6 @@ use serde::{Serialize, Serializer};
 /// The SHA-256 of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
-
-impl Digest {
-    /// Reads one from the wire; `None` unless it has the right length.
-    pub(super) fn from_wire(bytes: &[u8]) -> Option<Self> {
-        bytes.try_into().ok().map(Self)
-    }
-}
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

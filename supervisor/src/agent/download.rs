@@ -1,5 +1,6 @@
 //! Reads one file of a guest's, or a directory as a tar archive.
 
+use rekindle_protocol::checksum::Checksum;
 use rekindle_protocol::limits::MAX_CHUNK_BYTES;
 use rekindle_protocol::wire::{DownloadRequest, request::Op, response::Reply};
 use serde::Serialize;
@@ -64,6 +65,7 @@ async fn receive(
         other => return Err(operation.unexpected(&other)),
     };
     let mut hasher = Sha256::new();
+    let mut checksum = Checksum::default();
     let mut size = 0u64;
     let end = loop {
         let chunk = match operation.receive(Some(deadline(patience.stall))).await? {
@@ -79,14 +81,14 @@ async fn receive(
             return Err(AgentError::TooLarge { operation: DOWNLOAD, limit: max_bytes });
         }
         hasher.update(&chunk);
+        checksum.update(&chunk);
         sink.write_all(&chunk).await.map_err(AgentError::Sink)?;
     };
-    let sha256 = Digest(hasher.finalize().into());
-    if end.size != size || end.sha256[..] != sha256.0 {
+    if end.size != size || end.checksum != checksum.finish() {
         return Err(AgentError::Corrupted { operation: DOWNLOAD });
     }
     sink.flush().await.map_err(AgentError::Sink)?;
-    Ok(Downloaded { info, size, sha256 })
+    Ok(Downloaded { info, size, sha256: Digest(hasher.finalize().into()) })
 }
 
 #[cfg(test)]

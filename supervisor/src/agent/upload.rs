@@ -1,6 +1,7 @@
 //! Writes one file in a guest, whole or not at all.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
+use rekindle_protocol::checksum::Checksum;
 use rekindle_protocol::limits::CHUNK_BYTES;
 use rekindle_protocol::wire::{
     Chunk, TransferEnd, UploadPart, UploadRequest, request::Op, response::Reply, upload_part::Part,
@@ -30,9 +31,16 @@ pub struct UploadOptions {
     pub must_not_exist: bool,
 }
 
+/// What was sent.
+struct Content {
+    sha256: Digest,
+    checksum: u64,
+    size: u64,
+}
+
 /// How sending came to its end.
 enum Sent {
-    All { sha256: Digest, size: u64 },
+    All(Content),
     Stalled,
     Broken,
 }
@@ -58,12 +66,12 @@ impl AgentClient {
         let start = total.min(deadline(patience.stall));
         let mut operation = self.begin(UPLOAD, Lane::Long, Op::Upload(request), start).await?;
         let transfer = timeout_at(total, transfer(&mut operation, source, patience)).await;
-        let (info, sha256, size) = transfer.unwrap_or_else(|_| Err(operation.silent()))?;
-        let info = FileInfo::of(path, &info).map_err(|what| operation.violated(what))?;
-        if info.sha256 != Some(sha256) || info.size != size {
+        let (info, sent) = transfer.unwrap_or_else(|_| Err(operation.silent()))?;
+        if info.checksum != sent.checksum || info.size != sent.size {
             return Err(AgentError::Corrupted { operation: UPLOAD });
         }
-        Ok(info)
+        let info = FileInfo::of(path, &info).map_err(|what| operation.violated(what))?;
+        Ok(FileInfo { sha256: Some(sent.sha256), ..info })
     }
 
     /// Writes these bytes to a file.
@@ -86,7 +94,7 @@ async fn transfer(
     operation: &mut Operation,
     source: impl AsyncRead + Unpin,
     patience: TransferPatience,
-) -> Result<(rekindle_protocol::wire::FileInfo, Digest, u64), AgentError> {
+) -> Result<(rekindle_protocol::wire::FileInfo, Content), AgentError> {
     let Some(writer) = operation.take_writer() else {
         return Err(operation.invalid("it has been sent already"));
     };
@@ -104,13 +112,13 @@ async fn transfer(
             },
         }
     };
-    let (sha256, size) = match sent {
-        Sent::All { sha256, size } => (sha256, size),
+    let content = match sent {
+        Sent::All(content) => content,
         Sent::Stalled => return Err(operation.silent()),
         Sent::Broken => return Err(operation.last_words().await),
     };
     match operation.receive(Some(deadline(patience.stall))).await? {
-        Reply::File(info) => Ok((info, sha256, size)),
+        Reply::File(info) => Ok((info, content)),
         other => Err(operation.unexpected(&other)),
     }
 }
@@ -121,6 +129,7 @@ async fn send(
     patience: TransferPatience,
 ) -> Result<Sent, AgentError> {
     let mut hasher = Sha256::new();
+    let mut checksum = Checksum::default();
     let mut size = 0u64;
     let mut buffer = BytesMut::new();
     loop {
@@ -131,6 +140,7 @@ async fn send(
         }
         let data = buffer.split().freeze();
         hasher.update(&data);
+        checksum.update(&data);
         size += data.len() as u64;
         match timeout(patience.stall, frame::write(writer, &part(Part::Chunk(Chunk { data })))).await {
             Ok(Ok(())) => {}
@@ -139,9 +149,10 @@ async fn send(
         }
     }
     let sha256 = Digest(hasher.finalize().into());
-    let end = part(Part::End(TransferEnd { sha256: Bytes::copy_from_slice(&sha256.0), size }));
+    let checksum = checksum.finish();
+    let end = part(Part::End(TransferEnd { size, checksum }));
     Ok(match timeout(patience.stall, frame::write(writer, &end)).await {
-        Ok(Ok(())) => Sent::All { sha256, size },
+        Ok(Ok(())) => Sent::All(Content { sha256, checksum, size }),
         Ok(Err(_)) => Sent::Broken,
         Err(_) => Sent::Stalled,
     })

@@ -97,9 +97,7 @@ async fn honest_answers_come_through() {
 #[tokio::test]
 async fn a_file_of_no_known_kind_breaks_the_protocol() {
     let long_link = FileInfo { link_target: vec![b'a'; 5000].into(), ..file(b"a") };
-    let odd_sum = FileInfo { sha256: vec![1; 31].into(), ..file(b"a") };
-    for info in [FileInfo { kind: 0, ..file(b"a") }, FileInfo { kind: 99, ..file(b"a") }, long_link, odd_sum]
-    {
+    for info in [FileInfo { kind: 0, ..file(b"a") }, FileInfo { kind: 99, ..file(b"a") }, long_link] {
         let reply = vec![Reply::File(info)];
         let error = answered(async |c| c.stat(&path("/a"), false, SOON).await, reply).await.expect_err("odd");
         assert!(matches!(error, AgentError::Protocol { .. }), "{error:?}");

@@ -38,11 +38,11 @@ async fn next(stream: &mut Stream) -> Option<Part> {
     part.part
 }
 
-fn info(size: u64, sha256: &[u8]) -> Reply {
+fn info(size: u64, checksum: u64) -> Reply {
     Reply::File(wire::FileInfo {
         kind: FileKind::File.into(),
         size,
-        sha256: Bytes::copy_from_slice(sha256),
+        checksum,
         mode: 0o644,
         ..wire::FileInfo::default()
     })
@@ -58,7 +58,7 @@ async fn content_of_any_size_arrives_with_its_checksum() {
             let Op::Upload(request) = op else { panic!("{op:?}") };
             assert_eq!((request.mode, request.must_not_exist), (0o755, true));
             let (content, end) = take(&mut stream).await;
-            say(&mut stream, info(content.len() as u64, &end.sha256)).await;
+            say(&mut stream, info(content.len() as u64, end.checksum)).await;
             (content, end)
         });
         let options = UploadOptions { mode: 0o755, must_not_exist: true };
@@ -66,16 +66,16 @@ async fn content_of_any_size_arrives_with_its_checksum() {
         assert_eq!(uploaded.size, size as u64);
         let (received, end) = answering.await.expect("no panic");
         assert_eq!(received, content, "{size}");
-        assert_eq!(end.sha256[..], Sha256::digest(&content)[..]);
+        assert_eq!(end.checksum, Checksum::of(&content));
+        assert_eq!(uploaded.sha256.expect("a digest").0[..], Sha256::digest(&content)[..]);
         assert_eq!(end.size, size as u64);
     }
 }
 
 #[tokio::test]
 async fn an_answer_about_other_bytes_is_noticed() {
-    let sum = Sha256::digest(b"content");
-    let other = Sha256::digest(b"other");
-    let lies = [info(7, &other), info(8, &sum), info(7, &[]), info(0, &sum)];
+    let (sum, other) = (Checksum::of(b"content"), Checksum::of(b"other"));
+    let lies = [info(7, other), info(8, sum), info(7, 0), info(0, sum)];
     for lie in lies {
         let (client, mut agent) = connected().await;
         tokio::spawn(async move {
@@ -119,7 +119,7 @@ async fn a_refusal_followed_by_a_reset_is_still_a_refusal() {
 
 #[tokio::test]
 async fn an_acknowledgement_before_the_end_breaks_the_protocol() {
-    for early in [info(0, &Sha256::digest(b"")), done()] {
+    for early in [info(0, Checksum::of(b"")), done()] {
         let (client, mut agent) = connected().await;
         tokio::spawn(async move {
             let (_, mut stream) = agent.next().await;
