@@ -50,14 +50,23 @@ pub struct HostFacts {
     pub qemu: Result<FoundQemu, String>,
 }
 
+/// Programs somebody configured; the others are looked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Programs<'a> {
+    /// QEMU.
+    pub qemu: Option<&'a Path>,
+    /// Firecracker; its jailer is beside it.
+    pub firecracker: Option<&'a Path>,
+}
+
 impl HostFacts {
-    /// Looks at this host. `qemu` is a configured path of the program.
+    /// Looks at this host.
     #[must_use]
-    pub fn probe(qemu: Option<&Path>) -> Self {
+    pub fn probe(programs: Programs<'_>) -> Self {
         Self {
             kvm: KvmStatus::probe(),
-            firecracker: firecracker::find(None).map_err(|error| error.to_string()),
-            qemu: qemu::find(qemu).map_err(|error| error.to_string()),
+            firecracker: firecracker::find(programs.firecracker).map_err(|error| error.to_string()),
+            qemu: qemu::find(programs.qemu).map_err(|error| error.to_string()),
         }
     }
 }
@@ -138,7 +147,7 @@ pub fn decide(choice: EngineChoice, facts: &HostFacts) -> Result<Decision, Detec
 /// # Errors
 /// As [`decide`].
 pub fn detect(choice: EngineChoice, qemu: Option<&Path>) -> Result<(Arc<dyn Engine>, Decision), DetectError> {
-    detect_confined(choice, qemu, Confinement::Jailed)
+    detect_confined(choice, Programs { qemu, firecracker: None }, Confinement::Jailed)
 }
 
 /// Chooses and sets the engine up, with or without Firecracker's jailer.
@@ -147,14 +156,14 @@ pub fn detect(choice: EngineChoice, qemu: Option<&Path>) -> Result<(Arc<dyn Engi
 /// As [`decide`], and when the jailer is demanded and to be left out.
 pub fn detect_confined(
     choice: EngineChoice,
-    qemu: Option<&Path>,
+    programs: Programs<'_>,
     confinement: Confinement,
 ) -> Result<(Arc<dyn Engine>, Decision), DetectError> {
     let demanded = std::env::var_os(REQUIRE_JAIL_ENV).is_some_and(|value| value == "1");
     if confinement == Confinement::Bare && demanded {
         return Err(DetectError::JailRequired);
     }
-    let facts = HostFacts::probe(qemu);
+    let facts = HostFacts::probe(programs);
     let decision = decide(choice, &facts)?;
     let engine: Arc<dyn Engine> = match (decision.engine, facts.firecracker, facts.qemu) {
         (EngineKind::Firecracker, Ok(found), _) => Arc::new(FirecrackerEngine::confined(found, confinement)),

@@ -13,7 +13,7 @@ use super::id::VmId;
 use super::phases::release;
 use super::workdir::WorkDir;
 use crate::engine::{EngineError, Machine, SnapshotFiles};
-use crate::host::cgroup::{Cgroup, Usage};
+use crate::host::cgroup::{Cgroup, CgroupError, CpuQuota, Usage};
 use crate::host::process::ExitReport;
 
 /// Requests that may wait for the driver.
@@ -52,6 +52,7 @@ pub(super) enum Request {
     Resume(oneshot::Sender<Result<(), EngineError>>),
     Snapshot(oneshot::Sender<Result<SnapshotFiles, EngineError>>),
     Usage(oneshot::Sender<Usage>),
+    SetCpu(CpuQuota, oneshot::Sender<Result<(), CgroupError>>),
     Stop,
 }
 
@@ -108,6 +109,9 @@ impl Driver {
                 Some(Request::Usage(reply)) => {
                     // Whoever asked may have gone.
                     let _ = reply.send(self.cgroup.usage());
+                }
+                Some(Request::SetCpu(cpu, reply)) => {
+                    let _ = reply.send(self.cgroup.set_cpu(cpu));
                 }
                 Some(Request::Stop) | None => {
                     // A clone has nothing to save: there is one step, and it cannot be refused.

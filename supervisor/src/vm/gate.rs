@@ -45,6 +45,12 @@ impl Identity {
                 .then(|| Scratch { device: SCRATCH_DEVICE.into(), fstype: SCRATCH_FSTYPE.into() }),
             limits: Some(self.limits),
             env: self.env.clone(),
+            renew: false,
         })
+    }
+
+    /// The request that makes a guest with an open gate somebody else's. Its disk is in place already.
+    pub(super) fn renewal(&self) -> Result<RestoreRequest, getrandom::Error> {
+        Ok(RestoreRequest { renew: true, scratch: None, ..self.request()? })
     }
 }

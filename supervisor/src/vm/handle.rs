@@ -6,10 +6,12 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::driver::{Death, DriverHandle, Request, VmState};
+use super::error::StartError;
+use super::gate::Identity;
 use super::id::VmId;
 use crate::agent::{AgentClient, AgentError};
 use crate::engine::{EngineError, Operation, SnapshotFiles, Timings};
-use crate::host::cgroup::Usage;
+use crate::host::cgroup::{CpuQuota, Usage};
 
 /// How long a lost conversation waits for news of its machine's death before the agent alone is blamed.
 pub(super) const VERDICT_GRACE: Duration = Duration::from_millis(500);
@@ -63,13 +65,39 @@ impl Vm {
 
     /// Waits for its end.
     pub async fn ended(&self) -> Death {
+        self.end_watch().await
+    }
+
+    /// Waits for its end without holding it: dropping the machine still stops it.
+    pub fn end_watch(&self) -> impl Future<Output = Death> + Send + use<> {
         let mut state = self.driver.state.clone();
-        let ended = state.wait_for(|state| matches!(state, VmState::Ended(_))).await;
-        match ended.as_deref() {
-            Ok(VmState::Ended(death)) => death.clone(),
-            // The driver is gone without a word: only the end of the runtime does that.
-            _ => Death::Stopped,
+        async move {
+            let ended = state.wait_for(|state| matches!(state, VmState::Ended(_))).await;
+            match ended.as_deref() {
+                Ok(VmState::Ended(death)) => death.clone(),
+                // The driver is gone without a word: only the end of the runtime does that.
+                _ => Death::Stopped,
+            }
         }
+    }
+
+    /// Makes a machine that has waited with an open gate its caller's, as the gate does for a new clone.
+    ///
+    /// # Errors
+    /// See [`StartError`]; after any of them the machine must not be used.
+    pub async fn renew(&self, identity: &Identity, deadline: Duration) -> Result<(), StartError> {
+        let request = identity.renewal().map_err(StartError::Random)?;
+        let last_words = String::new();
+        self.client.restore(request, deadline).await.map_err(|source| StartError::Gate { source, last_words })
+    }
+
+    /// Changes its share of the host's processors.
+    ///
+    /// # Errors
+    /// When the machine is gone or the kernel refuses.
+    pub async fn set_cpu(&self, cpu: CpuQuota) -> Result<(), StartError> {
+        let set = self.ask(Operation::Resume, |reply| Request::SetCpu(cpu, reply)).await;
+        set.map_err(StartError::Engine)?.map_err(StartError::Cgroup)
     }
 
     /// Stops the guest's processors.
@@ -107,6 +135,11 @@ impl Vm {
 
     /// Stops it and waits until nothing of it is left.
     pub async fn stop(self) -> Death {
+        self.end().await
+    }
+
+    /// Like [`stop`](Self::stop), for a machine that is shared.
+    pub async fn end(&self) -> Death {
         // A driver that is gone already has cleaned up.
         let _ = self.driver.requests.send(Request::Stop).await;
         self.ended().await

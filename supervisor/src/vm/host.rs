@@ -122,6 +122,12 @@ impl VmHost {
         &self.config.engine
     }
 
+    /// Where limits are enforced.
+    #[must_use]
+    pub fn cgroups(&self) -> &CgroupManager {
+        &self.config.cgroups
+    }
+
     /// What was undone at the start.
     #[must_use]
     pub fn reclaimed(&self) -> &Reclaimed {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! reserve ──▶ Reserved ──launch/restore──▶ Running ──connect──▶ Connected ──open_gate──▶ Vm ──stop──▶ gone
+//!                 └──prepare──▶ Waiting ──load──▶┘
 //!                 └───────────── any failure unwinds everything made so far ─────────────┘
 //! ```
 //!
@@ -27,6 +28,6 @@ pub use gate::Identity;
 pub use handle::{Lost, Vm};
 pub use host::{HostError, UserRange, VmHost, VmHostConfig};
 pub use id::VmId;
-pub use phases::{Connected, Plan, Reserved, Running, ScratchPlan};
+pub use phases::{Connected, Plan, Reserved, Running, ScratchPlan, Waiting};
 pub use recovery::{Reclaimed, reclaim};
-pub use template::{BuildError, BuildStep, BuiltTemplate, TemplateSource, restore_clone};
+pub use template::{BuildError, BuildStep, BuiltTemplate, TemplateSource, prepare_clone, restore_clone};

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Reserved ──launch, restore──▶ Running ──connect──▶ Connected ──open_gate──▶ Vm
+//!     └──prepare──▶ Waiting ──load──▶┘
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -16,8 +17,8 @@ use super::id::VmId;
 use super::workdir::{Record, WorkDir};
 use crate::agent::AgentClient;
 use crate::engine::{
-    BootSpec, EngineError, Hardware, IoThrottle, Machine, MachineHome, Operation, RestoreSpec, SnapshotFiles,
-    Started, Stopwatch, Timings,
+    BootSpec, EngineError, Hardware, IoThrottle, Machine, MachineHome, Operation, Prepared, RestoreSpec,
+    SnapshotFiles, Started, Stopwatch, Timings,
 };
 use crate::host::cgroup::{Cgroup, CpuQuota, IoLimit, Limits};
 use crate::host::scratch;
@@ -141,6 +142,33 @@ impl Reserved {
         self.started(started).await
     }
 
+    /// Starts a monitor that waits for its snapshot. It is on record before it counts as there.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn prepare(mut self, host: &VmHost, snapshot: SnapshotFiles) -> Result<Waiting, StartError> {
+        let Some(home) = self.home.take() else { return Err(self.used_twice()) };
+        let spec = RestoreSpec { hardware: self.hardware.clone(), home, snapshot };
+        let prepared = match host.engine().prepare(spec).await {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                self.fail().await;
+                return Err(StartError::Engine(error));
+            }
+        };
+        let record = Record { cgroup: self.cgroup.record(), process: prepared.process().cloned() };
+        let recorded = self.work_dir.write_record(&record);
+        let waiting = Waiting { reserved: self, prepared };
+        match recorded {
+            Ok(()) => Ok(waiting),
+            Err(source) => {
+                let path = waiting.reserved.work_dir.path().to_owned();
+                waiting.fail().await;
+                Err(StartError::File { operation: "record", path, source })
+            }
+        }
+    }
+
     async fn started(mut self, started: Result<Started, EngineError>) -> Result<Running, StartError> {
         match started {
             Ok(Started { machine, timings }) => {
@@ -173,6 +201,30 @@ impl Reserved {
     /// Gives everything back.
     pub async fn fail(self) {
         release(self.cgroup, self.work_dir).await;
+    }
+}
+
+/// A monitor waits for its snapshot. That it has died shows when it is loaded.
+#[derive(Debug)]
+pub struct Waiting {
+    reserved: Reserved,
+    prepared: Box<dyn Prepared>,
+}
+
+impl Waiting {
+    /// Loads the snapshot and lets the guest run.
+    ///
+    /// # Errors
+    /// See [`StartError`]; the monitor is gone then, with everything made for it.
+    pub async fn load(self) -> Result<Running, StartError> {
+        let started = self.prepared.load().await;
+        self.reserved.started(started).await
+    }
+
+    /// Ends the monitor and gives everything back.
+    pub async fn fail(self) {
+        drop(self.prepared);
+        self.reserved.fail().await;
     }
 }
 

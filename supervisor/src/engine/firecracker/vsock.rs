@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::jail::{AGENT, Jail};
 use crate::engine::{EngineError, Operation};
@@ -28,6 +28,10 @@ pub(super) const READY_PORT: u32 = 1025;
 pub(super) const GUEST_CID: u32 = 3;
 /// How long the guest may take to accept a connection.
 const ACCEPT_DEADLINE: Duration = Duration::from_secs(30);
+/// An answer within this came from the guest, not from the monitor's patience.
+const PROMPT: Duration = Duration::from_secs(1);
+/// Times the guest may say no.
+const MAX_REFUSALS: u32 = 3;
 /// The longest answer to a request for a port: `OK` and a number.
 const MAX_ANSWER: usize = 32;
 
@@ -70,12 +74,33 @@ impl AgentSocket {
         let connect = async {
             let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(io::Error::other)?;
             self.ready.clone().wait_for(|ready| *ready).await.map_err(io::Error::other)?;
-            let mut stream = UnixStream::connect(jail.socket(AGENT)).await?;
-            stream.write_all(format!("CONNECT {AGENT_PORT}\n").as_bytes()).await?;
-            timeout(ACCEPT_DEADLINE, accepted(&mut stream)).await??;
+            let stream = timeout(ACCEPT_DEADLINE, ask(jail)).await??;
             Ok(AgentStream { stream, _turn: turn })
         };
         connect.await.map_err(failed)
+    }
+}
+
+/// Asks for the agent's port until the guest has answered. The monitor gives a guest two seconds, which one that
+/// wakes up on a busy host can miss without anything being wrong; who listens is known from before the snapshot.
+async fn ask(jail: &Jail) -> io::Result<UnixStream> {
+    let mut refusals = 0;
+    loop {
+        let asked = Instant::now();
+        let mut stream = UnixStream::connect(jail.socket(AGENT)).await?;
+        stream.write_all(format!("CONNECT {AGENT_PORT}\n").as_bytes()).await?;
+        match accepted(&mut stream).await {
+            Ok(()) => return Ok(stream),
+            Err(error) if error.kind() != io::ErrorKind::ConnectionRefused => return Err(error),
+            // An answer at once is the guest's own no.
+            Err(error) if asked.elapsed() < PROMPT => {
+                refusals += 1;
+                if refusals >= MAX_REFUSALS {
+                    return Err(error);
+                }
+            }
+            Err(_) => tracing::debug!("the guest did not answer in the monitor's time; asking again"),
+        }
     }
 }
 

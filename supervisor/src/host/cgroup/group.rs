@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::manager::CgroupVersion;
-use super::{CgroupError, CgroupJoin, Limits, Usage, kill, v1, v2};
+use super::{CgroupError, CgroupJoin, CpuQuota, Limits, Usage, kill, v1, v2};
 
 /// One directory of a group, with the controllers that act there.
 #[derive(Debug, Clone)]
@@ -119,6 +119,20 @@ impl Cgroup {
             (Some(CgroupVersion::V1), _) => v1::read_back(&self.places),
             (Some(CgroupVersion::V2), Some(place)) => v2::read_back(place),
             _ => Ok(Limits::default()),
+        }
+    }
+
+    /// Changes the share of the processors; the other limits stay. Where there is no such limit, nothing
+    /// happens: whether that is acceptable was decided when the group was made.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_cpu(&self, cpu: CpuQuota) -> Result<(), CgroupError> {
+        let limits = Limits { cpu: Some(cpu), ..Limits::default() };
+        match (self.version, self.places.first()) {
+            (Some(CgroupVersion::V1), _) => v1::apply(&self.places, &limits),
+            (Some(CgroupVersion::V2), Some(place)) => v2::apply(place, &limits),
+            _ => Ok(()),
         }
     }
 

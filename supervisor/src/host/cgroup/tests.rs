@@ -90,6 +90,10 @@ fn limits_are_written_and_read_back_in_the_unified_format() {
     assert_eq!(text("memory.swap.max"), "0");
     assert_eq!(text("io.max"), "8:16 rbps=1048576 wbps=1048576 riops=max wiops=max");
     assert_eq!(group.limits().expect("readable"), limits);
+    let cpu = CpuQuota { millis: 2_000 };
+    group.set_cpu(cpu).expect("written");
+    let changed = Limits { cpu: Some(cpu), ..limits };
+    assert_eq!(group.limits().expect("readable"), changed, "only the processors change");
     fs::write(dir.join("cpu.stat"), "usage_usec 5\nuser_usec 3\nnr_throttled 2\nthrottled_usec 7\n")
         .expect("written");
     fs::write(dir.join("memory.peak"), "99\n").expect("written");

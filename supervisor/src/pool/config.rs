@@ -1,0 +1,82 @@
+//! What a pool is told at its start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::TemplateName;
+use crate::store::Snapshot;
+use crate::vm::TemplateSource;
+
+/// A template machines are handed out of.
+#[derive(Debug)]
+pub struct PooledTemplate {
+    /// What it is made of.
+    pub source: TemplateSource,
+    /// Its snapshot, held against removal.
+    pub snapshot: Arc<Snapshot>,
+    /// Machines that are restored, primed and wait for a caller.
+    pub parked: Watermarks,
+    /// Monitors that wait for the snapshot to be loaded.
+    pub prespawned: u32,
+}
+
+impl PooledTemplate {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &TemplateName {
+        &self.source.recipe.name
+    }
+}
+
+/// How many to keep: fewer than `low` are filled up to `high`. A `low` of 0 keeps none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Watermarks {
+    /// Below this it is filled up.
+    pub low: u32,
+    /// Filled up to this. Less than `low` means `low`.
+    pub high: u32,
+}
+
+/// What machines may use together, and how the pool goes about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolConfig {
+    /// Memory of all machines together in MiB, parked ones and the monitors' own included.
+    pub memory_budget_mib: u64,
+    /// Processors of all claimed machines together, in thousandths.
+    pub cpu_budget_millis: u64,
+    /// Hand out so many hundredths of the memory: clones share what they do not write to.
+    pub memory_overcommit_percent: u32,
+    /// Hand out so many hundredths of the processors: most machines idle most of the time.
+    pub cpu_overcommit_percent: u32,
+    /// Claims that may wait for room.
+    pub max_queued: usize,
+    /// Machines that are made ahead at once.
+    pub fill_parallel: usize,
+    /// How long a template rests after its first failed refill; doubled for every further one in a row.
+    pub first_rest: Duration,
+    /// The longest rest.
+    pub longest_rest: Duration,
+    /// How long a parked machine may take to become its caller's before a fresh one takes its place.
+    pub renew_deadline: Duration,
+    /// What a caller without a place is told to wait before it tries again, times the callers before it.
+    pub retry_after: Duration,
+}
+
+impl PoolConfig {
+    /// A pool with this much to hand out and defaults for the rest.
+    #[must_use]
+    pub fn new(memory_budget_mib: u64, cpu_budget_millis: u64) -> Self {
+        Self {
+            memory_budget_mib,
+            cpu_budget_millis,
+            memory_overcommit_percent: 100,
+            cpu_overcommit_percent: 100,
+            max_queued: 256,
+            fill_parallel: 2,
+            first_rest: Duration::from_secs(1),
+            longest_rest: Duration::from_secs(60),
+            renew_deadline: Duration::from_secs(10),
+            retry_after: Duration::from_millis(500),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Makes machines ahead of their callers, in tasks of their own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::config::PooledTemplate;
+use super::lease::Ready;
+use super::policy::Kind;
+use crate::agent::{
+    AgentError, Code, Command, ExecuteRequest, Finished, Language, Outcome, Program, Refusal,
+};
+use crate::vm::{Identity, StartError, Vm, VmHost, prepare_clone, restore_clone};
+
+/// How long each program that primes a machine may take, on a busy host.
+const PRIME_LIMIT: Duration = Duration::from_secs(30);
+/// How long a machine may take to have tidied up after them.
+const QUIET_LIMIT: Duration = Duration::from_secs(10);
+/// An agent answers before it has tidied up; so long until it is asked again.
+const TIDYING: Duration = Duration::from_millis(5);
+
+/// Why nothing was made.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FillError {
+    #[error("no machine could be started")]
+    Start(#[source] StartError),
+    #[error("it could not be primed")]
+    Prime(#[source] AgentError),
+    #[error("it could not be primed: {0:?}")]
+    Unfit(Outcome),
+    #[error("it could not be renewed")]
+    Renew(#[source] StartError),
+    #[error("the pool is shutting down")]
+    Closing,
+}
+
+/// Makes one, unless the pool closes meanwhile.
+pub(super) async fn fill(
+    host: Arc<VmHost>,
+    template: Arc<PooledTemplate>,
+    kind: Kind,
+    mut closing: watch::Receiver<bool>,
+) -> Result<Ready, FillError> {
+    let plan = template.source.plan();
+    let made = async {
+        match kind {
+            Kind::Prespawned => {
+                let waiting = prepare_clone(&host, &template.snapshot, &plan).await;
+                waiting.map(|waiting| Ready::Prespawned(Box::new(waiting)))
+            }
+            Kind::Parked => {
+                let vm = restore_clone(&host, &template.snapshot, &plan, &Identity::default()).await;
+                vm.map(|vm| Ready::Parked(Arc::new(vm)))
+            }
+        }
+    };
+    // A start that is abandoned undoes itself.
+    let made = tokio::select! {
+        made = made => made.map_err(FillError::Start)?,
+        () = closed(&mut closing) => return Err(FillError::Closing),
+    };
+    let Ready::Parked(vm) = &made else { return Ok(made) };
+    let primed = tokio::select! {
+        primed = prime(&template, vm) => primed,
+        () = closed(&mut closing) => Err(FillError::Closing),
+    };
+    match primed {
+        Ok(()) => Ok(made),
+        Err(error) => {
+            made.end().await;
+            Err(error)
+        }
+    }
+}
+
+/// Completes when the pool closes.
+pub(super) async fn closed(closing: &mut watch::Receiver<bool>) {
+    // An actor that is gone closes as well.
+    let _ = closing.wait_for(|closing| *closing).await;
+}
+
+/// Pays what the first use of everything costs, so that no caller does: a program, the warm interpreter, and
+/// the renewal itself, which also shows that the machine can be handed over at all.
+async fn prime(template: &PooledTemplate, vm: &Vm) -> Result<(), FillError> {
+    run(vm, Program::Command(Command { argv: vec!["true".into()] })).await?;
+    if template.source.recipe.warm.python.is_some() {
+        let code = Code { language: Language::Python.into(), source: "pass".to_owned() };
+        run(vm, Program::Code(code)).await?;
+    }
+    let quiet = async {
+        loop {
+            match vm.renew(&Identity::default(), QUIET_LIMIT).await {
+                Err(StartError::Gate { source, .. }) if source.refusal() == Some(Refusal::Busy) => {
+                    tokio::time::sleep(TIDYING).await;
+                }
+                renewed => return renewed.map_err(FillError::Renew),
+            }
+        }
+    };
+    let silent = || AgentError::Silent { operation: "renew", waited: QUIET_LIMIT };
+    tokio::time::timeout(QUIET_LIMIT, quiet).await.unwrap_or_else(|_| Err(FillError::Prime(silent())))
+}
+
+async fn run(vm: &Vm, program: Program) -> Result<(), FillError> {
+    let request = ExecuteRequest {
+        program: Some(program),
+        timeout_millis: u64::try_from(PRIME_LIMIT.as_millis()).unwrap_or(u64::MAX),
+        ..ExecuteRequest::default()
+    };
+    match vm.agent().run(request).await.map_err(FillError::Prime)? {
+        Finished { outcome: Outcome::Exited(0), .. } => Ok(()),
+        Finished { outcome, .. } => Err(FillError::Unfit(outcome)),
+    }
+}

@@ -1,0 +1,253 @@
+//! The pool as its callers see it: claim, look, drain.
+//!
+//! A claim is admitted by the actor and started here, in the caller's own task, so that dropping it gives up
+//! the place in the queue or the half-made machine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+use super::actor::{Actor, Request};
+use super::config::{PoolConfig, PooledTemplate};
+use super::error::ClaimError;
+use super::lease::{Grant, Lease, Ready, StartKind};
+use super::status::PoolStatus;
+use crate::config::TemplateName;
+use crate::engine::{Stopwatch, Timings};
+use crate::host::cgroup::CpuQuota;
+use crate::vm::{Identity, Plan, StartError, Vm, VmHost, Waiting, restore_clone};
+
+/// What a caller wants.
+#[derive(Debug, Clone)]
+pub struct ClaimRequest {
+    /// The template.
+    pub template: TemplateName,
+    /// Whose turn it is taken from.
+    pub tenant: String,
+    /// A share of the host's processors; `None` gives one per virtual one.
+    pub cpu: Option<CpuQuota>,
+    /// Who the machine is to be.
+    pub identity: Identity,
+    /// How long to wait for room; the start itself is not part of it.
+    pub wait: Duration,
+}
+
+/// Machines made ahead, and the budget of all machines. Clones are the same pool.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    requests: mpsc::UnboundedSender<Request>,
+    status: watch::Receiver<PoolStatus>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    host: Arc<VmHost>,
+    templates: Vec<Arc<PooledTemplate>>,
+    renew_deadline: Duration,
+    next_ticket: AtomicU64,
+}
+
+impl Pool {
+    /// Starts the pool's task and, with it, the first refills. Needs a runtime.
+    #[must_use]
+    pub fn start(host: Arc<VmHost>, templates: Vec<PooledTemplate>, config: PoolConfig) -> Self {
+        let templates: Vec<_> = templates.into_iter().map(Arc::new).collect();
+        let renew_deadline = config.renew_deadline;
+        let (requests, received) = mpsc::unbounded_channel();
+        let ends = (requests.downgrade(), received);
+        let (actor, status) = Actor::new(Arc::clone(&host), &templates, config, ends);
+        tokio::spawn(actor.run());
+        let next_ticket = AtomicU64::new(0);
+        Self { shared: Arc::new(Shared { host, templates, renew_deadline, next_ticket }), requests, status }
+    }
+
+    /// The templates machines are handed out of.
+    #[must_use]
+    pub fn templates(&self) -> &[Arc<PooledTemplate>] {
+        &self.shared.templates
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn status(&self) -> PoolStatus {
+        self.status.borrow().clone()
+    }
+
+    /// How it stands, and every change of it.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<PoolStatus> {
+        self.status.clone()
+    }
+
+    /// Takes no more claims, refuses those that wait, and returns when everything made ahead is gone. Leases
+    /// are their holders'.
+    pub async fn drain(&self) {
+        let (reply, drained) = oneshot::channel();
+        if self.requests.send(Request::Drain(reply)).is_ok() {
+            let _ = drained.await;
+        }
+    }
+
+    /// A machine for one caller. Dropping the future gives up the place in the queue, or the half-made machine.
+    ///
+    /// # Errors
+    /// See [`ClaimError`].
+    pub async fn claim(&self, request: ClaimRequest) -> Result<Lease, ClaimError> {
+        let mut watch = Stopwatch::start();
+        let asked = Instant::now();
+        let named = |template: &Arc<PooledTemplate>| *template.name() == request.template;
+        let Some(at) = self.shared.templates.iter().position(named) else {
+            return Err(ClaimError::UnknownTemplate { template: request.template });
+        };
+        let template = Arc::clone(&self.shared.templates[at]);
+        let mut grant = self.admit(at, &template, &request).await?;
+        let queued = asked.elapsed();
+        watch.lap("claim");
+        let start = Start { pool: self, at, template: &template, request: &request };
+        match start.make(&mut grant, &mut watch).await {
+            Ok((vm, kind, own)) => {
+                let mut timings = watch.finish();
+                timings.extend(&own);
+                let _ = self.requests.send(Request::Started { template: at, kind });
+                let Some(permit) = grant.into_permit() else { return Err(ClaimError::ShuttingDown) };
+                Ok(Lease { vm, kind, queued, timings, template, _permit: permit })
+            }
+            Err(error) => {
+                start.failed(&error);
+                Err(ClaimError::Start(error))
+            }
+        }
+    }
+
+    /// Waits for room.
+    async fn admit(
+        &self,
+        at: usize,
+        template: &PooledTemplate,
+        request: &ClaimRequest,
+    ) -> Result<Grant, ClaimError> {
+        let ticket = self.shared.next_ticket.fetch_add(1, Ordering::Relaxed);
+        let (reply, mut granted) = oneshot::channel();
+        let whole = u64::from(template.source.recipe.vcpus) * 1000;
+        let claim = Request::Claim {
+            ticket,
+            tenant: request.tenant.clone(),
+            template: at,
+            cpu_millis: request.cpu.map_or(whole, |cpu| u64::from(cpu.millis)),
+            reply,
+        };
+        self.requests.send(claim).map_err(|_| ClaimError::ShuttingDown)?;
+        let mut place = Place { ticket, requests: Some(&self.requests) };
+        let granted = match timeout(request.wait, &mut granted).await {
+            Ok(granted) => granted,
+            Err(_) => {
+                // It is answered either way: a grant may have crossed this.
+                let _ = self.requests.send(Request::TimedOut { ticket });
+                granted.await
+            }
+        };
+        place.requests = None;
+        granted.unwrap_or(Err(ClaimError::ShuttingDown))
+    }
+}
+
+/// A place in the queue, given up when the claim is dropped.
+struct Place<'a> {
+    ticket: u64,
+    requests: Option<&'a mpsc::UnboundedSender<Request>>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(requests) = self.requests {
+            let _ = requests.send(Request::GivenUp { ticket: self.ticket });
+        }
+    }
+}
+
+/// A claim that was admitted. What was made ahead and turns out unusable is replaced by a fresh machine, once.
+struct Start<'a> {
+    pool: &'a Pool,
+    at: usize,
+    template: &'a PooledTemplate,
+    request: &'a ClaimRequest,
+}
+
+impl Start<'_> {
+    /// The machine, and the laps its own start took. The grant holds everything that must be undone when this
+    /// is dropped.
+    async fn make(
+        &self,
+        grant: &mut Grant,
+        watch: &mut Stopwatch,
+    ) -> Result<(Arc<Vm>, StartKind, Timings), StartError> {
+        match grant.machine.take() {
+            Some(Ready::Parked(vm)) => {
+                grant.machine = Some(Ready::Parked(Arc::clone(&vm)));
+                match self.renew(&vm).await {
+                    Ok(()) => {
+                        watch.lap("renew");
+                        return Ok((vm, StartKind::Parked, Timings::default()));
+                    }
+                    Err(error) => self.failed(&error),
+                }
+                vm.end().await;
+                grant.machine = None;
+                watch.lap("renew");
+            }
+            Some(Ready::Prespawned(waiting)) => match self.load(grant, *waiting, watch).await {
+                Ok(vm) => return Ok((vm, StartKind::Prespawned, Timings::default())),
+                Err(error) => {
+                    self.failed(&error);
+                    watch.lap("load");
+                }
+            },
+            None => {}
+        }
+        let plan = Plan { cpu: self.request.cpu, ..self.template.source.plan() };
+        let host = &self.pool.shared.host;
+        let vm = restore_clone(host, &self.template.snapshot, &plan, &self.request.identity).await?;
+        let own = vm.timings().clone();
+        Ok((Arc::new(vm), StartKind::Restored, own))
+    }
+
+    async fn renew(&self, vm: &Vm) -> Result<(), StartError> {
+        if let Some(cpu) = self.request.cpu {
+            vm.set_cpu(cpu).await?;
+        }
+        vm.renew(&self.request.identity, self.pool.shared.renew_deadline).await
+    }
+
+    async fn load(
+        &self,
+        grant: &mut Grant,
+        waiting: Waiting,
+        watch: &mut Stopwatch,
+    ) -> Result<Arc<Vm>, StartError> {
+        let running = waiting.load().await?;
+        watch.lap("load");
+        let connected = running.connect().await?;
+        watch.lap("connect");
+        let vm = Arc::new(connected.open_gate(&self.request.identity).await?);
+        if let Some(cpu) = self.request.cpu {
+            grant.machine = Some(Ready::Parked(Arc::clone(&vm)));
+            if let Err(error) = vm.set_cpu(cpu).await {
+                vm.end().await;
+                grant.machine = None;
+                return Err(error);
+            }
+        }
+        watch.lap("gate");
+        Ok(vm)
+    }
+
+    fn failed(&self, error: &StartError) {
+        let error = error as &dyn std::error::Error;
+        tracing::warn!(error, template = %self.template.name(), "a machine could not be handed over");
+        let _ = self.pool.requests.send(Request::StartFailed { template: self.at });
+    }
+}

@@ -1,0 +1,379 @@
+//! Who gets a machine, which parked one gives way, and what is made next. Pure: no I/O, no lock, no clock.
+//!
+//! ```text
+//! ask ──▶ queue ──next──▶ Grant ──▶ claimed ──release──▶ free
+//!                  ├────▶ Evict ──▶ leaving ──gone─────▶ free       a parked machine in the claim's way
+//!                  └────▶ Fill  ──▶ filling ──filled───▶ parked     only with room to spare
+//! ```
+//!
+//! The actor tells it what happened and calls [`Policy::next`] until there is nothing to do.
+
+use super::config::Watermarks;
+use super::error::{Resource, Shortage};
+use super::queue::FairQueue;
+
+/// What a claim is charged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Demand {
+    pub(super) memory_mib: u64,
+    pub(super) cpu_millis: u64,
+}
+
+/// Things that are made ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// A restored machine.
+    Parked,
+    /// A monitor without its snapshot.
+    Prespawned,
+}
+
+/// What a template's machines cost, and how many are made ahead.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// A machine's memory, the monitor's own included.
+    pub(super) memory_mib: u64,
+    /// A waiting monitor's memory; at most a machine's.
+    pub(super) waiting_mib: u64,
+    pub(super) parked: Watermarks,
+    pub(super) prespawned: u32,
+}
+
+impl Shape {
+    pub(super) fn cost(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Parked => self.memory_mib,
+            Kind::Prespawned => self.waiting_mib,
+        }
+    }
+}
+
+/// What there is of one kind.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    ready: u32,
+    filling: u32,
+}
+
+/// What there is of one template.
+#[derive(Debug)]
+struct Stock {
+    shape: Shape,
+    parked: Count,
+    prespawned: Count,
+    /// Between the watermarks, on the way up.
+    rising: bool,
+    /// Its last refill failed a moment ago.
+    resting: bool,
+}
+
+impl Stock {
+    fn count(&mut self, kind: Kind) -> &mut Count {
+        match kind {
+            Kind::Parked => &mut self.parked,
+            Kind::Prespawned => &mut self.prespawned,
+        }
+    }
+
+    fn memory(&self) -> u64 {
+        let of = |count: Count, cost: u64| u64::from(count.ready + count.filling) * cost;
+        of(self.parked, self.shape.memory_mib) + of(self.prespawned, self.shape.waiting_mib)
+    }
+
+    /// How many are there or on their way, if more are wanted.
+    fn wanted(&mut self, kind: Kind) -> Option<u32> {
+        if self.resting {
+            return None;
+        }
+        let Count { ready, filling } = *self.count(kind);
+        let level = ready + filling;
+        let target = match kind {
+            Kind::Parked => {
+                let Watermarks { low, high } = self.shape.parked;
+                let high = high.max(low);
+                self.rising = level < low || (self.rising && level < high);
+                if self.rising { high } else { 0 }
+            }
+            Kind::Prespawned => self.shape.prespawned,
+        };
+        (level < target).then_some(level)
+    }
+}
+
+/// A claim that waits.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    ticket: u64,
+    template: usize,
+    cpu_millis: u64,
+}
+
+/// Why a claim may not even wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    TooLarge { resource: Resource, asked: u64, total: u64 },
+    QueueFull,
+}
+
+/// Something to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// The claim gets one of these, or a fresh machine.
+    Grant { ticket: u64, template: usize, from: Option<Kind>, demand: Demand },
+    /// One of these is ended.
+    Evict { template: usize, kind: Kind },
+    /// One of these is made.
+    Fill { template: usize, kind: Kind },
+}
+
+/// Whether a claim can have its machine.
+enum Way {
+    Now(Option<Kind>),
+    Evict { template: usize, kind: Kind },
+    Wait(Shortage),
+}
+
+/// The state decisions are made from.
+#[derive(Debug)]
+pub(super) struct Policy {
+    total: Demand,
+    claimed: Demand,
+    leaving_mib: u64,
+    stocks: Vec<Stock>,
+    queue: FairQueue<Asked>,
+    max_queued: usize,
+    parallel: usize,
+    closed: bool,
+}
+
+impl Policy {
+    pub(super) fn new(total: Demand, shapes: Vec<Shape>, max_queued: usize, parallel: usize) -> Self {
+        let stock = |shape| Stock {
+            shape,
+            parked: Count::default(),
+            prespawned: Count::default(),
+            rising: false,
+            resting: false,
+        };
+        Self {
+            total,
+            claimed: Demand::default(),
+            leaving_mib: 0,
+            stocks: shapes.into_iter().map(stock).collect(),
+            queue: FairQueue::default(),
+            max_queued,
+            parallel,
+            closed: false,
+        }
+    }
+
+    /// Puts a claim in the queue, unless it can never be met or too many wait.
+    pub(super) fn ask(
+        &mut self,
+        ticket: u64,
+        tenant: &str,
+        template: usize,
+        cpu_millis: u64,
+    ) -> Result<(), Refused> {
+        let memory = self.stocks[template].shape.memory_mib;
+        for (resource, asked, total) in [
+            (Resource::Memory, memory, self.total.memory_mib),
+            (Resource::Cpu, cpu_millis, self.total.cpu_millis),
+        ] {
+            if asked > total {
+                return Err(Refused::TooLarge { resource, asked, total });
+            }
+        }
+        let asked = Asked { ticket, template, cpu_millis };
+        let at_once = self.queue.len() == 0 && matches!(self.way(&asked), Way::Now(_));
+        if !at_once && self.queue.len() >= self.max_queued {
+            return Err(Refused::QueueFull);
+        }
+        self.queue.push(tenant, asked);
+        Ok(())
+    }
+
+    /// Takes a claim out of the queue and says what it waited for; nothing if it does not wait.
+    pub(super) fn give_up(&mut self, ticket: u64) -> Option<Shortage> {
+        let asked = self.queue.remove(|asked| asked.ticket == ticket)?;
+        Some(match self.way(&asked) {
+            Way::Now(_) => Shortage::Turn,
+            Way::Evict { .. } => Shortage::Memory,
+            Way::Wait(shortage) => shortage,
+        })
+    }
+
+    /// The next thing to do, already accounted for.
+    pub(super) fn next(&mut self) -> Option<Decision> {
+        if self.closed {
+            return None;
+        }
+        let Some(asked) = self.queue.front().copied() else { return self.fill(0) };
+        match self.way(&asked) {
+            Way::Now(from) => {
+                self.queue.pop();
+                Some(self.grant(asked, from))
+            }
+            Way::Evict { template, kind } => {
+                self.leave(template, kind);
+                Some(Decision::Evict { template, kind })
+            }
+            // What is made now must not take the room the first in the queue waits for.
+            Way::Wait(_) => self.fill(self.stocks[asked.template].shape.memory_mib),
+        }
+    }
+
+    fn grant(&mut self, asked: Asked, from: Option<Kind>) -> Decision {
+        let Asked { ticket, template, cpu_millis } = asked;
+        let stock = &mut self.stocks[template];
+        if let Some(kind) = from {
+            stock.count(kind).ready -= 1;
+        }
+        let demand = Demand { memory_mib: stock.shape.memory_mib, cpu_millis };
+        self.claimed.memory_mib += demand.memory_mib;
+        self.claimed.cpu_millis += demand.cpu_millis;
+        Decision::Grant { ticket, template, from, demand }
+    }
+
+    /// How a claim can be met. A parked machine of its own template costs no memory, since it has it.
+    fn way(&self, asked: &Asked) -> Way {
+        if self.claimed.cpu_millis + asked.cpu_millis > self.total.cpu_millis {
+            return Way::Wait(Shortage::Cpu);
+        }
+        let Stock { shape, parked, prespawned, .. } = &self.stocks[asked.template];
+        let (from, need) = match (parked.ready, prespawned.ready) {
+            (1.., _) => (Some(Kind::Parked), 0),
+            (0, 1..) => (Some(Kind::Prespawned), shape.memory_mib - shape.waiting_mib),
+            (0, 0) => (None, shape.memory_mib),
+        };
+        let free = self.total.memory_mib.saturating_sub(self.used_mib());
+        if need <= free {
+            return Way::Now(from);
+        }
+        // What is on its way out is waited for before anything else is sent after it.
+        let short = need.saturating_sub(free + self.leaving_mib);
+        let own = (asked.template, from);
+        match self.victim(own).filter(|_| short > 0 && self.evictable(own) >= short) {
+            Some((template, kind)) => Way::Evict { template, kind },
+            None => Way::Wait(Shortage::Memory),
+        }
+    }
+
+    /// How many of these may give way to a claim that itself takes `own`.
+    fn spare(&self, own: (usize, Option<Kind>), template: usize, kind: Kind) -> u32 {
+        let stock = &self.stocks[template];
+        let ready = match kind {
+            Kind::Parked => stock.parked.ready,
+            Kind::Prespawned => stock.prespawned.ready,
+        };
+        ready - u32::from(own == (template, Some(kind)) && ready > 0)
+    }
+
+    fn evictable(&self, own: (usize, Option<Kind>)) -> u64 {
+        let of = |template: usize, kind| {
+            u64::from(self.spare(own, template, kind)) * self.stocks[template].shape.cost(kind)
+        };
+        (0..self.stocks.len()).map(|at| of(at, Kind::Parked) + of(at, Kind::Prespawned)).sum()
+    }
+
+    /// Parked machines go first, of the template that has most beyond what it should have at least.
+    fn victim(&self, own: (usize, Option<Kind>)) -> Option<(usize, Kind)> {
+        let beyond = |at: &usize| {
+            let stock = &self.stocks[*at];
+            i64::from(stock.parked.ready) - i64::from(stock.shape.parked.low)
+        };
+        let having = |kind| {
+            (0..self.stocks.len())
+                .filter(move |at| self.spare(own, *at, kind) > 0 && self.stocks[*at].shape.cost(kind) > 0)
+        };
+        let parked = having(Kind::Parked).max_by_key(beyond).map(|at| (at, Kind::Parked));
+        parked.or_else(|| having(Kind::Prespawned).next().map(|at| (at, Kind::Prespawned)))
+    }
+
+    /// What to make next, if there is room beside `reserve`: of what is wanted, what there is least of.
+    fn fill(&mut self, reserve: u64) -> Option<Decision> {
+        let filling = |stock: &Stock| (stock.parked.filling + stock.prespawned.filling) as usize;
+        if self.stocks.iter().map(filling).sum::<usize>() >= self.parallel {
+            return None;
+        }
+        let free = self.total.memory_mib.saturating_sub(self.used_mib() + reserve);
+        for kind in [Kind::Parked, Kind::Prespawned] {
+            let wanted = self.stocks.iter_mut().enumerate().filter_map(|(template, stock)| {
+                let level = stock.wanted(kind)?;
+                (stock.shape.cost(kind) <= free).then_some((level, template))
+            });
+            if let Some((_, template)) = wanted.min() {
+                self.stocks[template].count(kind).filling += 1;
+                return Some(Decision::Fill { template, kind });
+            }
+        }
+        None
+    }
+
+    /// A refill ended.
+    pub(super) fn filled(&mut self, template: usize, kind: Kind, there: bool) {
+        let count = self.stocks[template].count(kind);
+        count.filling -= 1;
+        count.ready += u32::from(there);
+    }
+
+    /// A template is not refilled while it rests.
+    pub(super) fn rest(&mut self, template: usize, resting: bool) {
+        self.stocks[template].resting = resting;
+    }
+
+    /// A parked machine is gone by itself.
+    pub(super) fn died(&mut self, template: usize) {
+        self.stocks[template].parked.ready -= 1;
+    }
+
+    /// One that was ready is being ended; its memory is free when it is [`gone`](Self::gone).
+    pub(super) fn leave(&mut self, template: usize, kind: Kind) {
+        let stock = &mut self.stocks[template];
+        stock.count(kind).ready -= 1;
+        self.leaving_mib += stock.shape.cost(kind);
+    }
+
+    /// One that was leaving is gone.
+    pub(super) fn gone(&mut self, template: usize, kind: Kind) {
+        self.leaving_mib -= self.stocks[template].shape.cost(kind);
+    }
+
+    /// A claim has given its machine back.
+    pub(super) fn release(&mut self, demand: Demand) {
+        self.claimed.memory_mib -= demand.memory_mib;
+        self.claimed.cpu_millis -= demand.cpu_millis;
+    }
+
+    /// Nothing is granted or made any more; the claims that waited.
+    pub(super) fn close(&mut self) -> Vec<u64> {
+        self.closed = true;
+        std::iter::from_fn(|| self.queue.pop()).map(|asked| asked.ticket).collect()
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Memory of everything that is there, on its way in, or on its way out.
+    pub(super) fn used_mib(&self) -> u64 {
+        self.claimed.memory_mib + self.leaving_mib + self.stocks.iter().map(Stock::memory).sum::<u64>()
+    }
+
+    pub(super) fn used_millis(&self) -> u64 {
+        self.claimed.cpu_millis
+    }
+
+    pub(super) fn total(&self) -> Demand {
+        self.total
+    }
+
+    /// Parked, prespawned, and of both the ones being made.
+    pub(super) fn stock(&self, template: usize) -> (u32, u32, u32) {
+        let Stock { parked, prespawned, .. } = &self.stocks[template];
+        (parked.ready, prespawned.ready, parked.filling + prespawned.filling)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! Executions that run nothing: they do what their words say, with the protocol's rules about output, time,
+//! signals and a host that hangs up.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rekindle_protocol::frame;
+use rekindle_protocol::limits::{CHUNK_BYTES, DEFAULT_OUTPUT_LIMIT};
+use rekindle_protocol::mux::Stream;
+use rekindle_protocol::output::Collector;
+use rekindle_protocol::wire::execute_result::Outcome;
+use rekindle_protocol::wire::{self, ErrorCode, OutputStream, response::Reply};
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::guest::Guest;
+use crate::reply::{finish, send};
+use crate::words::{self, Word};
+
+/// The exit code of a shell that finds no such program.
+const NOT_FOUND: u32 = 127;
+/// A time limit that is none.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Runs one execution to its end.
+pub(crate) async fn execute(guest: &Guest, request: wire::ExecuteRequest, stream: Stream) {
+    let Some(program) = &request.program else {
+        return finish(stream, Err((ErrorCode::InvalidArgument, "there is no program"))).await;
+    };
+    let text = words::text(program);
+    let is_code = matches!(program, wire::execute_request::Program::Code(_));
+    let todo = words::parse(&text);
+    let (running, mut signals) = guest.begin(text);
+    let (reader, mut writer) = tokio::io::split(stream);
+    let pid = u32::try_from(running.id).unwrap_or(u32::MAX).saturating_add(100);
+    if !send(&mut writer, Reply::Started(wire::Started { execution: running.id, pid })).await {
+        return;
+    }
+    let (pieces, input) = mpsc::channel(16);
+    let live = request.stdin == i32::from(wire::Stdin::Live);
+    if request.stdin == i32::from(wire::Stdin::Whole) {
+        let _ = pieces.try_send(request.stdin_data.clone());
+    }
+    let began = Instant::now();
+    let limit = match request.timeout_millis {
+        0 => FOREVER,
+        millis => Duration::from_millis(millis),
+    };
+    let mut program = Execution::new(guest, &request, writer, input);
+    let outcome = tokio::select! {
+        outcome = timeout(limit, program.run(todo)) => match outcome {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => return,
+            Err(_) => Outcome::TimedOut(wire::TimedOut { limit_millis: request.timeout_millis }),
+        },
+        Some(signal) = signals.recv() => Outcome::Signaled(signal),
+        // The end of the host's half is the cancellation.
+        () = listen(reader, pieces, live) => return,
+    };
+    let interpreter = match (is_code, request.plain_interpreter) {
+        (false, _) => wire::Interpreter::Unspecified,
+        (true, true) => wire::Interpreter::Plain,
+        (true, false) => wire::Interpreter::Warmed,
+    };
+    let outcome = guest.manner().exit_code.map_or(outcome, |code| Outcome::Exited(code.into()));
+    // Off the record before the answer: a host that has it finds nothing under way.
+    let id = running.id;
+    drop(running);
+    program.end(id, outcome, interpreter, began.elapsed()).await;
+}
+
+/// Takes what the host sends until it hangs up.
+async fn listen(mut reader: ReadHalf<Stream>, pieces: mpsc::Sender<Bytes>, live: bool) {
+    let mut pieces = Some(pieces).filter(|_| live);
+    while let Ok(Some(input)) = frame::read::<wire::ExecuteInput>(&mut reader).await {
+        if let Some(open) = &pieces {
+            // What arrives for a program that no longer reads is dropped.
+            let _ = open.send(input.data).await;
+        }
+        if input.eof {
+            pieces = None;
+        }
+    }
+}
+
+struct Execution<'a> {
+    guest: &'a Guest,
+    env: &'a [wire::EnvVar],
+    stream: bool,
+    writer: WriteHalf<Stream>,
+    input: mpsc::Receiver<Bytes>,
+    stdout: Output,
+    stderr: Output,
+}
+
+impl<'a> Execution<'a> {
+    fn new(
+        guest: &'a Guest,
+        request: &'a wire::ExecuteRequest,
+        writer: WriteHalf<Stream>,
+        input: mpsc::Receiver<Bytes>,
+    ) -> Self {
+        let limit = match request.output_limit {
+            0 => DEFAULT_OUTPUT_LIMIT,
+            limit => limit as usize,
+        };
+        Self {
+            guest,
+            env: &request.env,
+            stream: request.stream,
+            writer,
+            input,
+            stdout: Output::new(limit),
+            stderr: Output::new(limit),
+        }
+    }
+
+    /// How it ended; nothing when the host is gone.
+    async fn run(&mut self, todo: Vec<Word>) -> Option<Outcome> {
+        for word in todo {
+            match word {
+                Word::Nothing => {}
+                Word::Say { error: false, text } => self.say(OutputStream::Stdout, text.as_bytes()).await?,
+                Word::Say { error: true, text } => self.say(OutputStream::Stderr, text.as_bytes()).await?,
+                Word::Cat => {
+                    while let Some(piece) = self.input.recv().await {
+                        self.say(OutputStream::Stdout, &piece).await?;
+                    }
+                }
+                Word::Show(path) => {
+                    let content = self.guest.files().content(path.as_bytes());
+                    let Ok(content) = content else {
+                        self.say(OutputStream::Stderr, b"cat: no such file\n").await?;
+                        return Some(Outcome::Exited(1));
+                    };
+                    self.say(OutputStream::Stdout, &content).await?;
+                }
+                Word::Write { path, text } => {
+                    if self.guest.files().put(path.as_bytes(), text.into(), 0).is_err() {
+                        return Some(Outcome::Exited(1));
+                    }
+                }
+                Word::Sleep(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
+                Word::Flood(bytes) => {
+                    let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+                    let piece = vec![b'y'; CHUNK_BYTES];
+                    while left > 0 {
+                        let now = left.min(piece.len());
+                        self.say(OutputStream::Stdout, &piece[..now]).await?;
+                        left -= now;
+                        // A flood that is not streamed must not keep its thread to itself.
+                        tokio::task::yield_now().await;
+                    }
+                }
+                Word::Env(name) => match self.variable(&name) {
+                    Some(value) => self.say(OutputStream::Stdout, &[&value[..], b"\n"].concat()).await?,
+                    None => return Some(Outcome::Exited(1)),
+                },
+                Word::Hostname => {
+                    let name = format!("{}\n", self.guest.sandbox().hostname);
+                    self.say(OutputStream::Stdout, name.as_bytes()).await?;
+                }
+                Word::OutOfMemory => {
+                    return Some(Outcome::OutOfMemory(wire::OutOfMemory { limit_bytes: 0 }));
+                }
+                Word::Kill(signal) => return Some(Outcome::Signaled(signal)),
+                Word::Fail(code) => return Some(Outcome::Exited(code.into())),
+                Word::Unknown(word) => {
+                    self.say(OutputStream::Stderr, format!("{word}: not found\n").as_bytes()).await?;
+                    return Some(Outcome::Exited(NOT_FOUND));
+                }
+            }
+        }
+        Some(Outcome::Exited(0))
+    }
+
+    /// The execution's own variable, or the sandbox's.
+    fn variable(&self, name: &str) -> Option<Bytes> {
+        let named = |variable: &&wire::EnvVar| variable.name == name.as_bytes();
+        let own = self.env.iter().rev().find(named).map(|variable| variable.value.clone());
+        own.or_else(|| self.guest.sandbox().env.iter().rev().find(named).map(|found| found.value.clone()))
+    }
+
+    async fn say(&mut self, stream: OutputStream, data: &[u8]) -> Option<()> {
+        match stream {
+            OutputStream::Stderr => self.stderr.push(data),
+            _ => self.stdout.push(data),
+        }
+        if self.stream && !data.is_empty() {
+            let data = Bytes::copy_from_slice(data);
+            for start in (0..data.len()).step_by(CHUNK_BYTES) {
+                let data = data.slice(start..data.len().min(start + CHUNK_BYTES));
+                let output = wire::Output { stream: stream.into(), data };
+                send(&mut self.writer, Reply::Output(output)).await.then_some(())?;
+            }
+        }
+        Some(())
+    }
+
+    async fn end(mut self, id: u64, outcome: Outcome, interpreter: wire::Interpreter, wall: Duration) {
+        let micros = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
+        let stdout = self.stdout.collect(self.guest, &format!("{id}.stdout"));
+        let stderr = self.stderr.collect(self.guest, &format!("{id}.stderr"));
+        let result = wire::ExecuteResult {
+            outcome: Some(outcome),
+            stdout: Some(stdout),
+            stderr: Some(stderr),
+            usage: Some(wire::Usage { wall_micros: micros, cpu_micros: micros, peak_memory_bytes: 1 << 20 }),
+            diagnosis: None,
+            interpreter: interpreter.into(),
+        };
+        if send(&mut self.writer, Reply::Result(result)).await {
+            let _ = self.writer.shutdown().await;
+        }
+    }
+}
+
+/// One stream of output: the text of the result, and every byte.
+struct Output {
+    collector: Collector,
+    kept: Vec<u8>,
+}
+
+impl Output {
+    fn new(limit: usize) -> Self {
+        Self { collector: Collector::new(limit), kept: Vec::new() }
+    }
+
+    fn push(&mut self, data: &[u8]) {
+        self.collector.push(data);
+        self.kept.extend_from_slice(data);
+    }
+
+    /// The text; what was cut is kept as a file of the guest's.
+    fn collect(self, guest: &Guest, name: &str) -> wire::CollectedOutput {
+        let collected = self.collector.finish();
+        let path = format!("/run/rekindle/output/{name}");
+        let kept_bytes = self.kept.len() as u64;
+        let kept = collected.truncated && guest.files().put(path.as_bytes(), self.kept.into(), 0).is_ok();
+        wire::CollectedOutput {
+            text: collected.text,
+            truncated: collected.truncated,
+            total_bytes: collected.total_bytes,
+            total_chars: collected.total_chars,
+            kept_path: if kept { path.into() } else { Bytes::new() },
+            kept_bytes: if kept { kept_bytes } else { 0 },
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The guest's files, in memory: a map from paths to contents, and the transfers that move them.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::{Bytes, BytesMut};
+use rekindle_protocol::checksum::Checksum;
+use rekindle_protocol::frame;
+use rekindle_protocol::limits::{CHUNK_BYTES, MAX_LIST_ENTRIES};
+use rekindle_protocol::mux::Stream;
+use rekindle_protocol::wire::upload_part::Part;
+use rekindle_protocol::wire::{self, ErrorCode, FileKind, response::Reply};
+
+use crate::guest::Guest;
+use crate::reply::{Refused, finish, send};
+
+/// Where relative paths start.
+const HOME: &[u8] = b"/home/user";
+/// Entries in one frame of a listing.
+const PART: usize = 256;
+/// The sandbox's user.
+const USER: u32 = 1000;
+
+const NOT_FOUND: Refused = (ErrorCode::NotFound, "no such file");
+
+#[derive(Debug, Clone)]
+struct Node {
+    /// Absent: a directory.
+    content: Option<Bytes>,
+    mode: u32,
+    modified: i64,
+}
+
+/// A tree of files. Parents of every path exist.
+#[derive(Debug)]
+pub(crate) struct Files {
+    nodes: BTreeMap<Vec<u8>, Node>,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        let mut files = Self { nodes: BTreeMap::new() };
+        files.make_directory(HOME, 0o755);
+        files
+    }
+}
+
+impl Files {
+    pub(crate) fn content(&self, path: &[u8]) -> Result<Bytes, Refused> {
+        let node = self.nodes.get(&absolute(path)).ok_or(NOT_FOUND)?;
+        node.content.clone().ok_or((ErrorCode::IsADirectory, "it is a directory"))
+    }
+
+    /// Writes a file, whole; parents are made.
+    pub(crate) fn put(&mut self, path: &[u8], content: Bytes, mode: u32) -> Result<(), Refused> {
+        let path = absolute(path);
+        if self.nodes.get(&path).is_some_and(|node| node.content.is_none()) {
+            return Err((ErrorCode::IsADirectory, "a directory is there"));
+        }
+        let parent = parent(&path).to_vec();
+        if self.file_on_the_way(&parent) {
+            return Err((ErrorCode::NotADirectory, "a parent is a file"));
+        }
+        self.make_directory(&parent, 0o755);
+        let mode = if mode == 0 { 0o644 } else { mode };
+        self.nodes.insert(path, Node { content: Some(content), mode, modified: now() });
+        Ok(())
+    }
+
+    pub(crate) fn stat(&self, path: &[u8]) -> Result<wire::FileInfo, Refused> {
+        let node = self.nodes.get(&absolute(path)).ok_or(NOT_FOUND)?;
+        Ok(info(path, node))
+    }
+
+    pub(crate) fn mkdir(&mut self, request: &wire::MkdirRequest) -> Result<wire::FileInfo, Refused> {
+        let path = absolute(&request.path);
+        match self.nodes.get(&path) {
+            Some(node) if node.content.is_none() && request.parents => {}
+            Some(_) => return Err((ErrorCode::AlreadyExists, "it exists")),
+            None if self.file_on_the_way(&path) => {
+                return Err((ErrorCode::NotADirectory, "a parent is a file"));
+            }
+            None if !request.parents && !self.nodes.contains_key(parent(&path)) => return Err(NOT_FOUND),
+            None => self.make_directory(&path, if request.mode == 0 { 0o755 } else { request.mode }),
+        }
+        self.stat(&request.path)
+    }
+
+    pub(crate) fn remove(&mut self, path: &[u8], recursive: bool) -> Result<(), Refused> {
+        let path = absolute(path);
+        if !self.nodes.contains_key(&path) {
+            return Err(NOT_FOUND);
+        }
+        let below: Vec<Vec<u8>> = self.below(&path).map(|(path, _)| path.clone()).collect();
+        if !below.is_empty() && !recursive {
+            return Err((ErrorCode::NotEmpty, "the directory is not empty"));
+        }
+        for path in below.iter().chain([&path]) {
+            self.nodes.remove(path);
+        }
+        Ok(())
+    }
+
+    /// The entries of a directory, sorted by name, named by it.
+    fn entries(&self, path: &[u8]) -> Result<Vec<wire::FileInfo>, Refused> {
+        let path = absolute(path);
+        let node = self.nodes.get(&path).ok_or(NOT_FOUND)?;
+        if node.content.is_some() {
+            return Err((ErrorCode::NotADirectory, "it is no directory"));
+        }
+        let skip = prefix(&path).len();
+        let direct = self.below(&path).filter(|(below, _)| !below[skip..].contains(&b'/'));
+        Ok(direct.map(|(path, node)| info(&path[skip..], node)).collect())
+    }
+
+    /// A directory as a tar archive.
+    fn archive(&self, path: &[u8]) -> Bytes {
+        let path = absolute(path);
+        let skip = prefix(&path).len();
+        let mut archive = tar::Builder::new(Vec::new());
+        for (path, node) in self.below(&path) {
+            let mut header = tar::Header::new_gnu();
+            let content = node.content.clone().unwrap_or_default();
+            header.set_entry_type(if node.content.is_some() {
+                tar::EntryType::Regular
+            } else {
+                tar::EntryType::Directory
+            });
+            header.set_mode(node.mode);
+            header.set_size(content.len() as u64);
+            let name = String::from_utf8_lossy(&path[skip..]).into_owned();
+            archive.append_data(&mut header, name, &content[..]).expect("memory takes every byte");
+        }
+        archive.into_inner().expect("memory takes every byte").into()
+    }
+
+    fn below<'a>(&'a self, path: &[u8]) -> impl Iterator<Item = (&'a Vec<u8>, &'a Node)> + use<'a> {
+        let prefix = prefix(path);
+        let from = prefix.clone();
+        self.nodes
+            .range(from..)
+            .filter(|(path, _)| path.len() > 1)
+            .take_while(move |(path, _)| path.starts_with(&prefix))
+    }
+
+    fn file_on_the_way(&self, mut path: &[u8]) -> bool {
+        loop {
+            if self.nodes.get(path).is_some_and(|node| node.content.is_some()) {
+                return true;
+            }
+            if path == b"/" {
+                return false;
+            }
+            path = parent(path);
+        }
+    }
+
+    fn make_directory(&mut self, path: &[u8], mode: u32) {
+        let mut path = path;
+        let mut mode = mode;
+        while !self.nodes.contains_key(path) {
+            self.nodes.insert(path.to_vec(), Node { content: None, mode, modified: now() });
+            mode = 0o755;
+            path = parent(path);
+        }
+    }
+}
+
+/// The path from the root, without `.`, `..` and doubled slashes.
+fn absolute(path: &[u8]) -> Vec<u8> {
+    let joined = if path.starts_with(b"/") { path.to_vec() } else { [HOME, b"/", path].concat() };
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in joined.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let mut path = vec![b'/'];
+    path.extend(parts.join(&b'/'));
+    path
+}
+
+fn parent(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        None | Some(0) => b"/",
+        Some(at) => &path[..at],
+    }
+}
+
+/// What the paths below a directory begin with.
+fn prefix(path: &[u8]) -> Vec<u8> {
+    if path == b"/" { path.to_vec() } else { [path, b"/"].concat() }
+}
+
+fn info(path: &[u8], node: &Node) -> wire::FileInfo {
+    let kind = if node.content.is_some() { FileKind::File } else { FileKind::Directory };
+    wire::FileInfo {
+        path: Bytes::copy_from_slice(path),
+        kind: kind.into(),
+        size: node.content.as_ref().map_or(0, |content| content.len() as u64),
+        mode: node.mode,
+        uid: USER,
+        gid: USER,
+        modified_nanos: node.modified,
+        link_target: Bytes::new(),
+        checksum: 0,
+    }
+}
+
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Takes one file.
+pub(crate) async fn upload(guest: &Guest, request: wire::UploadRequest, mut stream: Stream) {
+    let limit = guest.sandbox().limits.map_or(0, |limits| limits.upload_bytes);
+    let mut content = BytesMut::new();
+    let taken = loop {
+        // A stream that ends before the end leaves nothing behind.
+        let Ok(Some(part)) = frame::read::<wire::UploadPart>(&mut stream).await else { return };
+        match part.part {
+            Some(Part::Chunk(chunk)) => content.extend_from_slice(&chunk.data),
+            Some(Part::End(end)) => break store(guest, &request, content.freeze(), &end),
+            None => break Err((ErrorCode::InvalidArgument, "an empty part")),
+        }
+        if limit > 0 && content.len() as u64 > limit {
+            break Err((ErrorCode::TooLarge, "the file is larger than the sandbox allows"));
+        }
+    };
+    finish(stream, taken.map(Reply::File)).await;
+}
+
+fn store(
+    guest: &Guest,
+    request: &wire::UploadRequest,
+    content: Bytes,
+    end: &wire::TransferEnd,
+) -> Result<wire::FileInfo, Refused> {
+    let checksum = Checksum::of(&content);
+    if checksum != end.checksum || content.len() as u64 != end.size {
+        return Err((ErrorCode::ChecksumMismatch, "other bytes arrived than were announced"));
+    }
+    let mut files = guest.files();
+    if request.must_not_exist && files.stat(&request.path).is_ok() {
+        return Err((ErrorCode::AlreadyExists, "the path exists"));
+    }
+    files.put(&request.path, content, request.mode)?;
+    Ok(wire::FileInfo { checksum, ..files.stat(&request.path)? })
+}
+
+/// Sends one file, or a directory as an archive.
+pub(crate) async fn download(guest: &Guest, request: &wire::DownloadRequest, mut stream: Stream) {
+    let opened = {
+        let files = guest.files();
+        files.stat(&request.path).map(|info| {
+            let content = files.content(&request.path);
+            (info, content.unwrap_or_else(|_| files.archive(&request.path)))
+        })
+    };
+    let (info, content) = match opened {
+        Ok(opened) => opened,
+        Err(refused) => return finish(stream, Err(refused)).await,
+    };
+    if request.max_bytes > 0 && content.len() as u64 > request.max_bytes {
+        return finish(stream, Err((ErrorCode::TooLarge, "there are more bytes than that"))).await;
+    }
+    if !send(&mut stream, Reply::File(info)).await {
+        return;
+    }
+    for start in (0..content.len()).step_by(CHUNK_BYTES) {
+        let data = content.slice(start..content.len().min(start + CHUNK_BYTES));
+        if !send(&mut stream, Reply::Chunk(wire::Chunk { data })).await {
+            return;
+        }
+    }
+    let end = wire::TransferEnd { checksum: Checksum::of(&content), size: content.len() as u64 };
+    finish(stream, Ok(Reply::End(end))).await;
+}
+
+/// Lists a directory in parts.
+pub(crate) async fn list(guest: &Guest, request: &wire::ListRequest, mut stream: Stream) {
+    let listed = guest.files().entries(&request.path);
+    let mut entries = match listed {
+        Ok(entries) => entries,
+        Err(refused) => return finish(stream, Err(refused)).await,
+    };
+    let most = match request.max_entries as usize {
+        0 => MAX_LIST_ENTRIES,
+        most => most.min(MAX_LIST_ENTRIES),
+    };
+    let truncated = entries.len() > most;
+    entries.truncate(most);
+    while entries.len() > PART {
+        let rest = entries.split_off(PART);
+        let part = wire::Listing { entries, last: false, truncated: false };
+        entries = rest;
+        if !send(&mut stream, Reply::Listing(part)).await {
+            return;
+        }
+    }
+    finish(stream, Ok(Reply::Listing(wire::Listing { entries, last: true, truncated }))).await;
+}

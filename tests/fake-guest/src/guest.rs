@@ -1,0 +1,207 @@
+//! The guests of one test: how they behave, and what they have seen. The session writes here, tests read.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rekindle_protocol::wire;
+use tokio::io::DuplexStream;
+use tokio::sync::{Notify, mpsc};
+
+use crate::files::Files;
+use crate::session;
+
+/// How a guest behaves. A test changes what its case needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// Holds the connection open without a word.
+    pub silent: bool,
+    /// Does not open its gate.
+    pub refuses_gate: bool,
+    /// Opens its gate and refuses to open it again, as agents before protocol 2.1 do.
+    pub refuses_renewal: bool,
+    /// Every execution ends with this exit code instead of what it was told.
+    pub exit_code: Option<u8>,
+}
+
+/// All guests of one test; clones are the same guests.
+#[derive(Debug, Clone, Default)]
+pub struct Guests {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    manner: Mutex<Manner>,
+    all: Mutex<Vec<Guest>>,
+}
+
+impl Guests {
+    /// Guests that behave like this.
+    #[must_use]
+    pub fn with(manner: Manner) -> Self {
+        let guests = Self::default();
+        guests.behave(manner);
+        guests
+    }
+
+    /// Lets guests that connect from now on behave like this.
+    pub fn behave(&self, manner: Manner) {
+        *lock(&self.shared.manner) = manner;
+    }
+
+    /// Every guest that was connected to, oldest first.
+    #[must_use]
+    pub fn all(&self) -> Vec<Guest> {
+        lock(&self.shared.all).clone()
+    }
+
+    /// What an engine does with a connection. Needs a runtime when it is called.
+    pub fn handler(&self) -> impl Fn(DuplexStream) + Send + Sync + 'static {
+        let guests = self.clone();
+        move |io| {
+            let guest = Guest::new(*lock(&guests.shared.manner));
+            lock(&guests.shared.all).push(guest.clone());
+            tokio::spawn(session::serve(guest, io));
+        }
+    }
+}
+
+/// One guest; clones are the same one.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    manner: Manner,
+    /// The restores that were accepted; the gate is open when `open` says so.
+    restores: Mutex<Vec<wire::RestoreRequest>>,
+    open: Mutex<bool>,
+    executed: Mutex<Vec<String>>,
+    running: Mutex<HashMap<u64, mpsc::UnboundedSender<u32>>>,
+    next_execution: AtomicU64,
+    files: Mutex<Files>,
+    refusals: Mutex<VecDeque<wire::ErrorCode>>,
+    crash: Notify,
+}
+
+impl Guest {
+    fn new(manner: Manner) -> Self {
+        let state = State {
+            manner,
+            restores: Mutex::default(),
+            open: Mutex::default(),
+            executed: Mutex::default(),
+            running: Mutex::default(),
+            next_execution: AtomicU64::new(1),
+            files: Mutex::default(),
+            refusals: Mutex::default(),
+            crash: Notify::new(),
+        };
+        Self { state: Arc::new(state) }
+    }
+
+    /// The restores it accepted, oldest first.
+    #[must_use]
+    pub fn restores(&self) -> Vec<wire::RestoreRequest> {
+        lock(&self.state.restores).clone()
+    }
+
+    /// What it was told to run, oldest first: a command's words, a shell line or source text.
+    #[must_use]
+    pub fn executed(&self) -> Vec<String> {
+        lock(&self.state.executed).clone()
+    }
+
+    /// How many executions are under way.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        lock(&self.state.running).len()
+    }
+
+    /// The content of one of its files; relative paths start at the user's home.
+    #[must_use]
+    pub fn file(&self, path: &str) -> Option<Vec<u8>> {
+        self.files().content(path.as_bytes()).ok().map(|content| content.to_vec())
+    }
+
+    /// Refuses the next operation with this code, whatever it is.
+    pub fn refuse_next(&self, code: wire::ErrorCode) {
+        lock(&self.state.refusals).push_back(code);
+    }
+
+    /// Breaks off its conversation with the host, as an agent that crashed does.
+    pub fn crash(&self) {
+        self.state.crash.notify_one();
+    }
+
+    pub(crate) async fn crashed(&self) {
+        self.state.crash.notified().await;
+    }
+
+    pub(crate) fn refusal(&self) -> Option<wire::ErrorCode> {
+        lock(&self.state.refusals).pop_front()
+    }
+
+    pub(crate) fn manner(&self) -> Manner {
+        self.state.manner
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        *lock(&self.state.open)
+    }
+
+    pub(crate) fn open(&self, request: wire::RestoreRequest) {
+        lock(&self.state.restores).push(request);
+        *lock(&self.state.open) = true;
+    }
+
+    pub(crate) fn close(&self) {
+        *lock(&self.state.open) = false;
+    }
+
+    /// What the last restore said.
+    pub(crate) fn sandbox(&self) -> wire::RestoreRequest {
+        lock(&self.state.restores).last().cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn files(&self) -> MutexGuard<'_, Files> {
+        lock(&self.state.files)
+    }
+
+    /// Puts an execution on record; signals to it arrive at the receiver until the guard is dropped.
+    pub(crate) fn begin(&self, what: String) -> (Running, mpsc::UnboundedReceiver<u32>) {
+        lock(&self.state.executed).push(what);
+        let id = self.state.next_execution.fetch_add(1, Ordering::Relaxed);
+        let (sender, signals) = mpsc::unbounded_channel();
+        lock(&self.state.running).insert(id, sender);
+        (Running { guest: self.clone(), id }, signals)
+    }
+
+    /// Signals an execution; whether there is such a one.
+    pub(crate) fn signal(&self, execution: u64, signal: u32) -> bool {
+        lock(&self.state.running).get(&execution).is_some_and(|running| running.send(signal).is_ok())
+    }
+
+    pub(crate) fn is_running(&self, execution: u64) -> bool {
+        lock(&self.state.running).contains_key(&execution)
+    }
+}
+
+/// An execution under way.
+pub(crate) struct Running {
+    guest: Guest,
+    pub(crate) id: u64,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        lock(&self.guest.state.running).remove(&self.id);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,23 @@
+//! A guest without a machine: it answers the agent protocol from memory.
+//!
+//! For tests on the fake engine, which hands every connection to a function:
+//!
+//! ```text
+//! let guests = Guests::default();
+//! let engine = FakeEngine::new(guests.handler());
+//! … guests.all()[0].executed() …
+//! ```
+//!
+//! Every connection is a guest of its own, with its own gate, files and executions. It runs no program: what
+//! an execution does is said with the few words in [`words`]. It never touches the host.
+
+#![forbid(unsafe_code)]
+
+mod execute;
+mod files;
+mod guest;
+mod reply;
+mod session;
+pub mod words;
+
+pub use guest::{Guest, Guests, Manner};
