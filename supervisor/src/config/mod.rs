@@ -5,8 +5,11 @@
 
 mod dirs;
 mod recipe;
+pub mod server;
 mod template;
+pub mod tokens;
 
 pub use dirs::{Dirs, NoHome};
 pub use recipe::{Language, Recipe, RecipeError, Run, Step, Warm};
+pub use server::ServerConfig;
 pub use template::{InvalidTemplate, TemplateName};

@@ -1,0 +1,188 @@
+//! What makes no sense together, although each value alone could be read. Pure: no file is looked at.
+
+use std::path::Path;
+
+use super::{Problem, ServerConfig};
+
+/// Least and most of the overcommit factors.
+const OVERCOMMIT: std::ops::RangeInclusive<f64> = 0.1..=1000.0;
+/// Least characters of output: the marker of what was cut has to fit.
+const MIN_OUTPUT: u32 = 100;
+
+impl ServerConfig {
+    /// Everything that is wrong; `origin` names where a key's value comes from.
+    pub(super) fn check(&self, origin: impl Fn(&str) -> String) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut no = |key: &str, message: String, hint: &str| {
+            problems.push(Problem {
+                origin: origin(key),
+                key: key.to_owned(),
+                message,
+                hint: hint.to_owned(),
+            });
+        };
+        self.check_listen(&mut no);
+        self.check_sandbox(&mut no);
+        self.check_pool(&mut no);
+        self.check_telemetry(&mut no);
+        self.check_paths(&mut no);
+        problems
+    }
+
+    fn check_listen(&self, no: &mut impl FnMut(&str, String, &str)) {
+        let listen = &self.listen;
+        let tls = listen.tls_cert.is_some() && listen.tls_key.is_some();
+        if listen.tcp.is_some() && !tls {
+            no(
+                "listen.tcp",
+                "is served only with TLS".to_owned(),
+                "set listen.tls_cert and listen.tls_key, or use the unix socket alone",
+            );
+        }
+        if listen.tcp.is_some() && self.auth.tokens.is_none() {
+            no(
+                "listen.tcp",
+                "is served only to callers with a token".to_owned(),
+                "make a tokens file with `rekindle token create` and set auth.tokens to it",
+            );
+        }
+        if listen.tcp.is_none() && (listen.tls_cert.is_some() || listen.tls_key.is_some()) {
+            no(
+                "listen.tls_cert",
+                "has no use without listen.tcp".to_owned(),
+                "set listen.tcp, or leave it out",
+            );
+        }
+        if listen.client_ca.is_some() && listen.tcp.is_none() {
+            no(
+                "listen.client_ca",
+                "has no use without listen.tcp".to_owned(),
+                "set listen.tcp, or leave it out",
+            );
+        }
+        if listen.mode().bits() & 0o007 != 0 {
+            no(
+                "listen.socket_mode",
+                "lets everybody on this host in".to_owned(),
+                "use \"0660\" with listen.socket_group",
+            );
+        }
+        if self.auth.socket_requires_token && self.auth.tokens.is_none() {
+            no(
+                "auth.socket_requires_token",
+                "nobody could call without a tokens file".to_owned(),
+                "make one with `rekindle token create` and set auth.tokens to it",
+            );
+        }
+        for (key, value) in [
+            ("listen.max_connections", listen.max_connections),
+            ("listen.max_streams_per_connection", listen.max_streams_per_connection),
+        ] {
+            if value == 0 {
+                no(key, "is 0: nobody could call".to_owned(), "leave it out for the default");
+            }
+        }
+    }
+
+    fn check_sandbox(&self, no: &mut impl FnMut(&str, String, &str)) {
+        let sandbox = &self.sandbox;
+        for (key, value, most) in [
+            ("ttl_s", sandbox.ttl_s, sandbox.max_ttl_s),
+            ("execute_timeout_s", sandbox.execute_timeout_s, sandbox.max_execute_timeout_s),
+            ("output_limit", sandbox.output_limit.into(), sandbox.max_output_limit.into()),
+        ] {
+            if value > most {
+                no(
+                    &format!("sandbox.{key}"),
+                    format!("is {value}, more than sandbox.max_{key}, which is {most}"),
+                    "lower the one or raise the other",
+                );
+            }
+            if value == 0 {
+                no(&format!("sandbox.{key}"), "is 0".to_owned(), "leave it out for the default");
+            }
+        }
+        if (1..MIN_OUTPUT).contains(&sandbox.output_limit) {
+            no(
+                "sandbox.output_limit",
+                format!("is {}", sandbox.output_limit),
+                "at least 100 is needed to show where output was cut",
+            );
+        }
+        if sandbox.pids == 0 {
+            no("sandbox.pids", "is 0: nothing could run".to_owned(), "leave it out for the default");
+        }
+    }
+
+    fn check_pool(&self, no: &mut impl FnMut(&str, String, &str)) {
+        let pool = &self.pool;
+        for (key, factor) in
+            [("pool.cpu_overcommit", pool.cpu_overcommit), ("pool.memory_overcommit", pool.memory_overcommit)]
+        {
+            if !OVERCOMMIT.contains(&factor) {
+                no(key, format!("is {factor}"), "use a number from 0.1 to 1000; 1.0 hands out what is there");
+            }
+        }
+        if pool.fill_parallel == 0 {
+            no("pool.fill_parallel", "is 0: no machine would be made ready".to_owned(), "use 1 or more");
+        }
+        for (name, template) in &pool.templates {
+            if template.parked_low > template.parked_high {
+                no(
+                    "pool.templates",
+                    format!(
+                        "{name}: parked_low is {}, more than parked_high, which is {}",
+                        template.parked_low, template.parked_high
+                    ),
+                    "a default counts too: set both",
+                );
+            }
+        }
+        let default = &self.sandbox.default_template;
+        if !pool.templates.is_empty() && !pool.templates.contains_key(default) {
+            no(
+                "sandbox.default_template",
+                format!("{default} is not among pool.templates, so it is not loaded"),
+                "list it, or name one that is listed",
+            );
+        }
+    }
+
+    fn check_telemetry(&self, no: &mut impl FnMut(&str, String, &str)) {
+        let telemetry = &self.telemetry;
+        if let Err(error) = tracing_subscriber::EnvFilter::try_new(&telemetry.log) {
+            no("telemetry.log", error.to_string(), "use a level such as info, or info,rekindle::pool=debug");
+        }
+        if let Some(endpoint) = &telemetry.otlp_endpoint
+            && endpoint.strip_prefix("http://").is_none_or(str::is_empty)
+        {
+            no(
+                "telemetry.otlp_endpoint",
+                format!("{endpoint:?} is not an http:// address"),
+                "use a collector on this host, such as http://127.0.0.1:4317, and let it speak TLS",
+            );
+        }
+    }
+
+    /// A relative path would depend on where the service was started.
+    fn check_paths(&self, no: &mut impl FnMut(&str, String, &str)) {
+        for (key, path) in self.paths() {
+            if !path.is_absolute() {
+                no(key, format!("{} is not an absolute path", path.display()), "begin it with /");
+            }
+        }
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        let all = [
+            ("listen.socket", &self.listen.socket),
+            ("listen.tls_cert", &self.listen.tls_cert),
+            ("listen.tls_key", &self.listen.tls_key),
+            ("listen.client_ca", &self.listen.client_ca),
+            ("engine.firecracker", &self.engine.firecracker),
+            ("auth.tokens", &self.auth.tokens),
+            ("telemetry.audit_log", &self.telemetry.audit_log),
+        ];
+        all.into_iter().filter_map(|(key, path)| Some((key, path.as_deref()?))).collect()
+    }
+}

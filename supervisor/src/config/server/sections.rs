@@ -1,0 +1,175 @@
+//! The sections of the server's configuration: every key, its type, its default and what it means.
+//!
+//! The comments here are the text of docs/configuration.md.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::section::section;
+use super::values::{EngineName, LogFormat, Mode};
+use crate::config::TemplateName;
+
+section! {
+    /// Where callers connect.
+    ListenSection {
+        /// The unix socket.
+        socket: Option<PathBuf> = None, shown "`/run/rekindle/rekindle.sock` for root, else `rekindle.sock` in the data directory";
+        /// Permissions of the socket, as octal text. Others than owner and group are never let in.
+        socket_mode: Option<Mode> = None, shown "`\"0600\"`, or `\"0660\"` with `socket_group`";
+        /// Group that owns the socket.
+        socket_group: Option<String> = None;
+        /// Address and port to serve on besides, such as `"0.0.0.0:8443"`.
+        /// Needs `tls_cert`, `tls_key` and `auth.tokens`.
+        tcp: Option<SocketAddr> = None;
+        /// Certificate chain of the server, PEM.
+        tls_cert: Option<PathBuf> = None;
+        /// Private key of the server, PEM.
+        tls_key: Option<PathBuf> = None;
+        /// Certificates that sign those of callers, PEM. When set, a caller without one is refused (mTLS).
+        client_ca: Option<PathBuf> = None;
+        /// Connections at a time.
+        max_connections: u32 = 1024;
+        /// Calls at a time on one connection.
+        max_streams_per_connection: u32 = 128;
+    }
+}
+
+section! {
+    /// What runs the virtual machines.
+    EngineSection {
+        /// `"auto"`, `"firecracker"` or `"qemu"`.
+        kind: EngineName = EngineName::Auto;
+        /// The Firecracker program; its jailer is beside it.
+        firecracker: Option<PathBuf> = None, shown "found by `REKINDLE_FIRECRACKER`, then `PATH`";
+        /// Refuse to start when a limit cannot be enforced on this host.
+        require_limits: bool = false;
+    }
+}
+
+section! {
+    /// What a sandbox gets when its caller does not say, and the most a caller may ask for.
+    SandboxSection {
+        /// The template of a caller that names none.
+        default_template: TemplateName = python_node();
+        /// Seconds a sandbox lives.
+        ttl_s: u64 = 300;
+        /// Most seconds a caller may ask for.
+        max_ttl_s: u64 = 86_400;
+        /// Seconds without a call after which a sandbox ends; 0 is never.
+        idle_timeout_s: u64 = 0;
+        /// Seconds an execution may take.
+        execute_timeout_s: u64 = 60;
+        /// Most seconds a caller may ask for.
+        max_execute_timeout_s: u64 = 3_600;
+        /// Characters of each output stream that a result carries.
+        output_limit: u32 = 4_000;
+        /// Most characters a caller may ask for.
+        max_output_limit: u32 = 100_000;
+        /// Largest upload in bytes.
+        max_upload_bytes: u64 = 1 << 30, shown "`1073741824` (1 GiB)";
+        /// Largest download in bytes.
+        max_download_bytes: u64 = 8 << 30, shown "`8589934592` (8 GiB)";
+        /// Processes and threads at a time in one sandbox.
+        pids: u32 = 512;
+        /// Records of ended sandboxes that are kept, so that a caller can ask why one ended.
+        ended_kept: usize = 1_000;
+        /// Seconds such a record is kept.
+        ended_kept_s: u64 = 600;
+        /// Calls a sandbox's timeline remembers, the latest ones.
+        timeline_entries: usize = 256;
+    }
+}
+
+section! {
+    /// How much of the host sandboxes may use, and how many wait ready.
+    PoolSection {
+        /// Memory for sandboxes in MiB; 0 is 80 % of the host's.
+        memory_budget_mib: u64 = 0;
+        /// Processor time for sandboxes in thousandths of a core; 0 is the host's cores times `cpu_overcommit`.
+        cpu_budget_millis: u64 = 0;
+        /// How many times over the processors are handed out.
+        cpu_overcommit: f64 = 8.0;
+        /// How many times over the memory budget is handed out. Above 1, sandboxes may meet the out-of-memory killer.
+        memory_overcommit: f64 = 1.0;
+        /// Callers that may wait for room.
+        max_queued: usize = 256;
+        /// Seconds a caller waits for room.
+        queue_wait_s: u64 = 10;
+        /// Machines that are made ready at a time.
+        fill_parallel: usize = 2;
+        /// The templates that are loaded at start, each a table `[pool.templates.<name>]`.
+        templates: BTreeMap<TemplateName, TemplateSection> = BTreeMap::new(), shown "`sandbox.default_template` alone";
+    }
+}
+
+section! {
+    /// How many machines of one template wait ready.
+    TemplateSection {
+        /// Fewer restored machines than this are topped up.
+        parked_low: u32 = 1;
+        /// Up to this many.
+        parked_high: u32 = 2;
+        /// Monitors that wait for a snapshot to restore.
+        prespawned: u32 = 1;
+    }
+}
+
+section! {
+    /// Who may call.
+    AuthSection {
+        /// The tokens file, made by `rekindle token create`.
+        tokens: Option<PathBuf> = None;
+        /// Ask for a token on the unix socket too; otherwise whoever can open it may do everything.
+        socket_requires_token: bool = false;
+    }
+}
+
+section! {
+    /// What is told about the service (docs/observability.md).
+    TelemetrySection {
+        /// What is logged: a level, or directives such as `"info,rekindle::pool=debug"`.
+        log: String = "info".to_owned();
+        /// `"text"` or `"json"`.
+        log_format: LogFormat = LogFormat::Text;
+        /// Address that serves `/metrics` and `/healthz`, such as `"127.0.0.1:9464"`. Anyone who reaches it may read them.
+        metrics_listen: Option<SocketAddr> = None;
+        /// Collector that traces are sent to (OTLP over gRPC), such as `"http://127.0.0.1:4317"`.
+        otlp_endpoint: Option<String> = None;
+        /// File for the audit lines.
+        audit_log: Option<PathBuf> = None, shown "to the log, target `audit`";
+    }
+}
+
+section! {
+    /// How the service ends.
+    ShutdownSection {
+        /// Seconds that calls under way have to finish.
+        drain_s: u64 = 30;
+    }
+}
+
+fn python_node() -> TemplateName {
+    "python-node".parse().expect("a plain word is a template name")
+}
+
+impl ListenSection {
+    /// Where the socket is: as configured, or the place callers look for it.
+    #[must_use]
+    pub fn socket_path(&self, data: &Path, root: bool) -> PathBuf {
+        self.socket.clone().unwrap_or_else(|| Self::default_socket(data, root))
+    }
+
+    /// Where the socket is when nothing says otherwise.
+    #[must_use]
+    pub fn default_socket(data: &Path, root: bool) -> PathBuf {
+        if root { PathBuf::from("/run/rekindle/rekindle.sock") } else { data.join("rekindle.sock") }
+    }
+
+    /// The socket's permissions.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        let default = if self.socket_group.is_some() { Mode::GROUP } else { Mode::OWNER };
+        self.socket_mode.unwrap_or(default)
+    }
+}

@@ -1,0 +1,227 @@
+//! Whom a secret lets in, what a bad file does, and that an edit keeps what a person wrote.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::*;
+
+struct Dir(tempfile::TempDir);
+
+impl Dir {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("tokens.toml")
+    }
+
+    fn create(&self, id: &str, expires: Option<Timestamp>) -> Secret {
+        let new = NewToken {
+            id: id.parse().expect("an id"),
+            tenant: "acme".into(),
+            scopes: vec![Scope::Create, Scope::Exec],
+            quota: Quota { max_sandboxes: Some(3), max_cpu_millis: None, max_memory_mib: Some(4096) },
+            expires,
+        };
+        create(&self.file(), &new).expect("made").secret
+    }
+
+    fn mode(&self) -> u32 {
+        fs::metadata(self.file()).expect("there").permissions().mode() & 0o777
+    }
+}
+
+fn time(text: &str) -> Timestamp {
+    text.parse().expect("a time")
+}
+
+fn now() -> Timestamp {
+    time("2026-06-01T00:00:00Z")
+}
+
+fn id(text: &str) -> TokenId {
+    text.parse().expect("an id")
+}
+
+#[test]
+fn a_secret_lets_in_its_own_token_and_nothing_else_does() {
+    let dir = Dir::new();
+    let secrets: Vec<(TokenId, Secret)> =
+        ["one", "two", "three"].map(|name| (id(name), dir.create(name, None))).into();
+    let tokens = Tokens::load(&dir.file()).expect("right");
+    for (id, secret) in &secrets {
+        let token = tokens.find(secret.reveal(), now()).expect("known");
+        assert_eq!((&token.id, token.tenant.as_str()), (id, "acme"));
+        assert!(token.allows(Scope::Exec) && !token.allows(Scope::Files) && !token.allows(Scope::Admin));
+        assert_eq!(token.quota.max_sandboxes, Some(3));
+        let hash: String = token.sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+        let near = &secret.reveal()[..secret.reveal().len() - 1];
+        for wrong in [near, &format!("{} ", secret.reveal()), &hash, "", "rk_one_", &"x".repeat(100_000)] {
+            assert_eq!(tokens.find(wrong, now()), Err(Denied::Unknown), "{wrong:.60}");
+        }
+    }
+    assert_eq!(
+        Tokens::default().find(secrets[0].1.reveal(), now()),
+        Err(Denied::Unknown),
+        "no tokens, nobody"
+    );
+}
+
+#[test]
+fn a_secret_has_its_form_and_is_not_in_the_file_or_in_debug_output() {
+    let dir = Dir::new();
+    let secret = dir.create("ci-2", None);
+    let random = secret.reveal().strip_prefix("rk_ci-2_").expect("rk_<id>_");
+    assert_eq!(random.len(), 43);
+    assert!(random.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'));
+    assert!(!fs::read_to_string(dir.file()).expect("there").contains(random));
+    assert!(!format!("{secret:?}").contains(random));
+}
+
+#[test]
+fn an_expired_token_is_denied_from_the_moment_on() {
+    let dir = Dir::new();
+    let secret = dir.create("short", Some(time("2026-06-01T00:00:00Z")));
+    let tokens = Tokens::load(&dir.file()).expect("right");
+    assert!(tokens.find(secret.reveal(), time("2026-05-31T23:59:59Z")).is_ok());
+    let denied = Err(Denied::Expired { id: id("short") });
+    assert_eq!(tokens.find(secret.reveal(), now()), denied);
+}
+
+#[test]
+fn an_administrator_may_do_everything() {
+    let sum = "0".repeat(64);
+    let text = format!("[[token]]\nid = \"a\"\nsha256 = \"{sum}\"\ntenant = \"t\"\nscopes = [\"admin\"]\n");
+    let tokens = Tokens::parse(&text).expect("right");
+    assert!(Scope::ALL.iter().all(|scope| tokens.get(&id("a")).expect("there").allows(*scope)));
+}
+
+#[test]
+fn a_file_open_to_everybody_is_refused() {
+    let dir = Dir::new();
+    dir.create("one", None);
+    assert_eq!(dir.mode(), 0o600);
+    for mode in [0o604, 0o602, 0o644] {
+        fs::set_permissions(dir.file(), Permissions::from_mode(mode)).expect("set");
+        assert!(matches!(Tokens::load(&dir.file()), Err(TokensError::Exposed { .. })), "{mode:o}");
+    }
+    fs::set_permissions(dir.file(), Permissions::from_mode(0o640)).expect("set");
+    Tokens::load(&dir.file()).expect("a group may read it");
+}
+
+#[test]
+fn files_that_make_no_sense_are_refused_with_the_reason() {
+    let (zeros, ones) = ("0".repeat(64), "1".repeat(64));
+    let entry = |id: &str, sum: &str, rest: &str| {
+        format!("[[token]]\nid = \"{id}\"\nsha256 = \"{sum}\"\ntenant = \"t\"\nscopes = [\"exec\"]\n{rest}\n")
+    };
+    for (text, reason) in [
+        (entry("a", &zeros, "") + &entry("a", &ones, ""), "two tokens a"),
+        (entry("a", &zeros, "") + &entry("b", &zeros, ""), "sha256 of another"),
+        (entry("a", "abc", ""), "64 hexadecimal"),
+        (entry("a", &"é".repeat(32), ""), "64 hexadecimal"),
+        (entry("A_b", &zeros, ""), "not a token id"),
+        (entry("a", &zeros, "scope = 1"), "unknown field"),
+        (entry("a", &zeros, "expires = \"tomorrow\""), "not a time"),
+        (entry("a", &zeros, "max_sandboxes = -1"), "max_sandboxes"),
+        (entry("a", &zeros, "").replace("\"t\"", "\"a b\""), "not a tenant"),
+        (entry("a", &zeros, "").replace("\"exec\"", ""), "allows nothing"),
+        (entry("a", &zeros, "").replace("exec", "root"), "unknown variant"),
+        ("[token]\n".to_owned(), "sequence"),
+    ] {
+        let message = Tokens::parse(&text).expect_err(&text);
+        assert!(message.contains(reason), "{reason:?} is not in {message:?}");
+    }
+}
+
+#[test]
+fn an_edit_keeps_comments_order_and_mode() {
+    let dir = Dir::new();
+    dir.create("one", None);
+    let before = format!("# kept by ops\n{}\n# the end\n", fs::read_to_string(dir.file()).expect("there"));
+    fs::write(dir.file(), &before).expect("written");
+    fs::set_permissions(dir.file(), Permissions::from_mode(0o640)).expect("set");
+    dir.create("two", None);
+    let after = fs::read_to_string(dir.file()).expect("there");
+    assert!(after.starts_with("# kept by ops\n[[token]]\nid = \"one\"\n"), "{after}");
+    assert!(after.contains("# the end"), "{after}");
+    assert_eq!(dir.mode(), 0o640, "the service's group can still read it");
+    remove(&dir.file(), &id("one")).expect("removed");
+    let left = Tokens::load(&dir.file()).expect("right");
+    assert_eq!(left.iter().map(|token| token.id.as_str()).collect::<Vec<_>>(), ["two"]);
+    assert!(matches!(remove(&dir.file(), &id("one")), Err(TokensError::Unknown { .. })));
+    let names = fs::read_dir(dir.0.path()).expect("there").count();
+    assert_eq!(names, 1, "nothing is left beside it");
+}
+
+#[test]
+fn an_id_is_given_once() {
+    let dir = Dir::new();
+    dir.create("one", None);
+    let before = fs::read(dir.file()).expect("there");
+    let again = NewToken {
+        id: id("one"),
+        tenant: "other".into(),
+        scopes: vec![Scope::Admin],
+        quota: Quota::default(),
+        expires: None,
+    };
+    assert!(matches!(create(&dir.file(), &again), Err(TokensError::Taken { .. })));
+    assert_eq!(fs::read(dir.file()).expect("there"), before);
+}
+
+#[test]
+fn tokens_made_at_the_same_time_are_all_there() {
+    let dir = Dir::new();
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let dir = &dir;
+            scope.spawn(move || dir.create(&format!("t{number}"), None));
+        }
+    });
+    assert_eq!(Tokens::load(&dir.file()).expect("right").iter().count(), 8);
+}
+
+#[test]
+fn a_reload_says_what_changed_and_a_bad_file_changes_nothing() {
+    let dir = Dir::new();
+    let first = dir.create("one", None);
+    let file = TokenFile::open(&dir.file()).expect("right");
+    let second = dir.create("two", None);
+    assert_eq!(file.tokens().find(second.reveal(), now()), Err(Denied::Unknown));
+    assert_eq!(file.reload().expect("right"), Change { added: vec![id("two")], ..Change::default() });
+    assert!(file.tokens().find(second.reveal(), now()).is_ok());
+    remove(&dir.file(), &id("one")).expect("removed");
+    fs::write(dir.file(), fs::read_to_string(dir.file()).expect("there").replace("acme", "globex"))
+        .expect("written");
+    let change = file.reload().expect("right");
+    assert_eq!((change.removed, change.changed), (vec![id("one")], vec![id("two")]));
+    assert_eq!(file.tokens().find(first.reveal(), now()), Err(Denied::Unknown));
+    fs::write(dir.file(), "nonsense").expect("written");
+    assert!(matches!(file.reload(), Err(TokensError::Invalid { .. })));
+    assert!(file.tokens().find(second.reveal(), now()).is_ok(), "the old tokens stay");
+}
+
+#[test]
+fn a_changed_file_is_noticed_at_most_once_a_second_and_complained_about_once() {
+    let dir = Dir::new();
+    dir.create("one", None);
+    let file = TokenFile::open(&dir.file()).expect("right");
+    let start = Instant::now();
+    let later = |seconds: u64| start + Duration::from_secs(seconds);
+    assert!(file.refresh_if_changed(later(10)).is_none(), "nothing changed");
+    dir.create("two", None);
+    assert!(file.refresh_if_changed(later(10)).is_none(), "it looked this very second");
+    let change = file.refresh_if_changed(later(12)).expect("noticed").expect("right");
+    assert_eq!(change.added, [id("two")]);
+    assert!(file.refresh_if_changed(later(14)).is_none());
+    fs::write(dir.file(), "nonsense").expect("written");
+    assert!(file.refresh_if_changed(later(16)).expect("noticed").is_err());
+    assert!(file.refresh_if_changed(later(18)).is_none(), "the same bad file is not tried again");
+    assert_eq!(file.tokens().iter().count(), 2);
+}

@@ -1,0 +1,95 @@
+//! Every metric is recorded by something, and documented.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::*;
+
+const DOCS: &str = include_str!("../../../../docs/observability.md");
+
+fn one_of_each() -> Metrics {
+    let metrics = Metrics::new();
+    metrics.start("parked", [("claim", Duration::from_millis(1)), ("renew", Duration::from_millis(2))]);
+    metrics.execution("exited", Duration::from_millis(5));
+    metrics.rejected("queue_full");
+    metrics.call("Create", "ok", Duration::from_millis(7));
+    metrics.bytes(Direction::In, 11);
+    metrics.audit_lost().inc();
+    metrics.gauges(&Gauges {
+        templates: vec![TemplateLevels {
+            template: "python-node".into(),
+            parked: 2,
+            prespawned: 1,
+            filling: 0,
+        }],
+        queued: 3,
+        running: 4,
+        paused: 5,
+        cpu_seconds: 1.5,
+        memory_bytes: 4096,
+    });
+    metrics
+}
+
+/// Name and type of every family that has a value.
+fn families(text: &str) -> BTreeSet<(String, String)> {
+    let family = |line: &str| {
+        let mut words = line.strip_prefix("# TYPE ")?.split(' ');
+        let (name, kind) = (words.next()?.to_owned(), words.next()?.to_owned());
+        let name = if kind == "counter" { format!("{name}_total") } else { name };
+        let valued = text.lines().any(|line| !line.starts_with('#') && line.starts_with(&name));
+        valued.then_some((name, kind))
+    };
+    text.lines().filter_map(family).collect()
+}
+
+#[test]
+fn every_metric_is_recorded_by_something() {
+    let text = one_of_each().encode();
+    for line in [
+        r#"rekindle_start_seconds_count{kind="parked",stage="claim"} 1"#,
+        r#"rekindle_start_seconds_sum{kind="parked",stage="total"} 0.003"#,
+        r#"rekindle_pool_machines{template="python-node",state="parked"} 2"#,
+        "rekindle_pool_queued 3",
+        r#"rekindle_sandboxes{state="running"} 4"#,
+        r#"rekindle_sandboxes{state="paused"} 5"#,
+        r#"rekindle_executions_total{outcome="exited"} 1"#,
+        "rekindle_execution_seconds_count 1",
+        r#"rekindle_rejections_total{reason="queue_full"} 1"#,
+        "rekindle_cgroup_cpu_seconds 1.5",
+        "rekindle_cgroup_memory_bytes 4096",
+        r#"rekindle_calls_total{method="Create",code="ok"} 1"#,
+        r#"rekindle_call_seconds_count{method="Create"} 1"#,
+        r#"rekindle_bytes_total{direction="in"} 11"#,
+        "rekindle_audit_lost_total 1",
+    ] {
+        assert!(text.lines().any(|there| there == line), "{line} is not in\n{text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
+}
+
+#[test]
+fn what_is_documented_is_what_there_is() {
+    let documented: BTreeSet<(String, String)> = DOCS
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.strip_prefix("| `rekindle_")?.split('|').map(str::trim);
+            let name = format!("rekindle_{}", cells.next()?.trim_end_matches('`'));
+            Some((name, cells.next()?.to_owned()))
+        })
+        .collect();
+    assert_eq!(
+        documented,
+        families(&one_of_each().encode()),
+        "the table in docs/observability.md is the left one"
+    );
+}
+
+#[test]
+fn a_template_that_is_gone_is_no_longer_shown() {
+    let metrics = one_of_each();
+    metrics.gauges(&Gauges::default());
+    let text = metrics.encode();
+    assert!(!text.contains("python-node"), "{text}");
+    assert!(text.contains("rekindle_pool_queued 0\n"));
+}

@@ -1,0 +1,13 @@
+//! What the service tells about itself: log, metrics, audit lines, traces. See docs/observability.md.
+//!
+//! A leaf layer: every layer may record, this one knows none of them. Figures and names are handed in.
+
+mod audit;
+mod logging;
+mod metrics;
+mod metrics_server;
+
+pub use self::audit::{Audit, AuditError, Decision, Entry};
+pub use self::logging::{Logging, LoggingError};
+pub use self::metrics::{Direction, Gauges, Metrics, TemplateLevels};
+pub use self::metrics_server::{MetricsServer, ServeError};
