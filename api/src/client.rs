@@ -1,6 +1,8 @@
 //! Connects to a supervisor: over its unix socket, or over TCP with TLS and a bearer token. Used by the command
 //! line and by tests; programs in other languages use the `.proto` file.
 
+use std::error::Error as _;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ use crate::v1::sandboxes_client::SandboxesClient;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How often a quiet connection over TCP is checked while a call is under way.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// Largest answer that is taken: a listing of many files.
 const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
@@ -30,8 +34,8 @@ pub enum Target {
     Tls {
         /// The address.
         url: String,
-        /// PEM of the authority that signed the server's certificate; `None` trusts none but it must be given
-        /// for every server whose authority is not compiled in.
+        /// PEM of the authority that signed the server's certificate, the only one trusted then; `None` trusts
+        /// those this machine trusts.
         ca: Option<Vec<u8>>,
         /// PEM of this client's certificate and key, where the server asks for one.
         identity: Option<(Vec<u8>, Vec<u8>)>,
@@ -50,11 +54,42 @@ pub enum ConnectError {
         #[source]
         source: tonic::transport::Error,
     },
+    /// A certificate or key is none.
+    #[error("the certificates cannot be used\nhint: certificates and keys are PEM files")]
+    Certificates {
+        /// Why.
+        #[source]
+        source: tonic::transport::Error,
+    },
     /// A token that cannot be sent.
-    #[error("the token has characters no token has")]
+    #[error("the token has characters no token has\nhint: `rekindle token` makes tokens")]
     Token,
-    /// Nobody answered.
-    #[error("no server answers at {address}\nhint: is `rekindle serve` running, and may you use its socket?")]
+    /// Nobody listens there.
+    #[error(
+        "no server runs at {address}\nhint: start one with `rekindle serve`, or name another with --server"
+    )]
+    Absent {
+        /// Where.
+        address: String,
+        /// Why.
+        #[source]
+        source: tonic::transport::Error,
+    },
+    /// The socket is there and not for this user.
+    #[error(
+        "the server's socket {address} may not be used by this user\nhint: be root, or a member of the group the server gives its socket to"
+    )]
+    Forbidden {
+        /// Where.
+        address: String,
+        /// Why.
+        #[source]
+        source: tonic::transport::Error,
+    },
+    /// No connection came about.
+    #[error(
+        "no server answers at {address}\nhint: check the address, and with TLS the certificates: --ca names the authority"
+    )]
     Connect {
         /// Where.
         address: String,
@@ -62,6 +97,31 @@ pub enum ConnectError {
         #[source]
         source: tonic::transport::Error,
     },
+}
+
+impl ConnectError {
+    /// Tells by what the kernel said.
+    fn new(address: String, source: tonic::transport::Error) -> Self {
+        match kind(&source) {
+            Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+                Self::Absent { address, source }
+            }
+            Some(io::ErrorKind::PermissionDenied) => Self::Forbidden { address, source },
+            _ => Self::Connect { address, source },
+        }
+    }
+}
+
+/// The first answer of the kernel in a chain of errors.
+fn kind(error: &tonic::transport::Error) -> Option<io::ErrorKind> {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Some(error.kind());
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// Adds the bearer token to every call.
@@ -122,27 +182,57 @@ async fn channel(target: &Target) -> Result<Channel, ConnectError> {
                 let path = path.clone();
                 async move { UnixStream::connect(path).await.map(TokioIo::new) }
             });
-            endpoint
-                .connect_with_connector(dial)
-                .await
-                .map_err(|source| ConnectError::Connect { address, source })
+            endpoint.connect_with_connector(dial).await.map_err(|source| ConnectError::new(address, source))
         }
         Target::Tls { url, ca, identity } => {
-            let bad = |source| ConnectError::Address { address: url.clone(), source };
-            let mut tls = ClientTlsConfig::new();
-            if let Some(ca) = ca {
-                tls = tls.ca_certificate(Certificate::from_pem(ca));
-            }
+            let mut tls = match ca {
+                Some(ca) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca)),
+                None => ClientTlsConfig::new().with_native_roots(),
+            };
             if let Some((certificate, key)) = identity {
                 tls = tls.identity(Identity::from_pem(certificate, key));
             }
             let endpoint = Endpoint::from_shared(url.clone())
-                .map_err(bad)?
+                .map_err(|source| ConnectError::Address { address: url.clone(), source })?
                 .connect_timeout(CONNECT)
+                // A server that is gone without a word must not be watched for ever.
+                .http2_keep_alive_interval(KEEP_ALIVE)
                 .tls_config(tls)
-                .map_err(bad)?;
+                .map_err(|source| ConnectError::Certificates { source })?;
             let connected = endpoint.connect().await;
-            connected.map_err(|source| ConnectError::Connect { address: url.clone(), source })
+            connected.map_err(|source| ConnectError::new(url.clone(), source))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is said when there is no server.
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_that_is_not_there_says_how_to_start_a_server() {
+        let target = Target::Socket("/nonexistent/rekindle.sock".into());
+        let error = Client::connect(&target, None).await.expect_err("there is none");
+        assert!(matches!(error, ConnectError::Absent { .. }), "{error:?}");
+        assert!(error.to_string().contains("rekindle serve"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_port_nobody_listens_on_says_so_too() {
+        let port = {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            listener.local_addr().expect("bound").port()
+        };
+        let url = format!("https://127.0.0.1:{port}");
+        let error = Client::connect(&Target::Tls { url, ca: None, identity: None }, None).await;
+        assert!(matches!(error, Err(ConnectError::Absent { .. })), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn a_token_with_a_line_break_is_none() {
+        let target = Target::Socket("/nonexistent/rekindle.sock".into());
+        assert!(matches!(Client::connect(&target, Some("a\nb")).await, Err(ConnectError::Token)));
     }
 }

@@ -3,6 +3,10 @@
 pub mod agent;
 pub mod config;
 pub mod engine;
+pub mod grpc;
 pub mod host;
+pub mod pool;
+pub mod service;
 pub mod store;
+pub mod telemetry;
 pub mod vm;

@@ -1,0 +1,115 @@
+//! Files on the wire: an upload's messages as a stream of bytes, and a stream of bytes as a download's messages.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use futures::stream::{once, unfold};
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use rekindle_api::v1::{self, download_response::Part, upload_request::Part as UploadPart};
+use tokio::io::{AsyncRead, AsyncReadExt as _, DuplexStream};
+use tokio::task::JoinHandle;
+use tokio_util::io::StreamReader;
+use tonic::{Status, Streaming};
+
+use super::account::Account;
+use super::{deadline, messages, status};
+use crate::agent::{Downloaded, GuestPath};
+use crate::service::{Caller, Service, ServiceError};
+
+/// Bytes of a download on their way between the guest and the caller.
+const BUFFER: usize = 512 * 1024;
+/// Bytes in one message.
+const PIECE: usize = 128 * 1024;
+
+/// The content of an upload. A message that is no content, and a caller that breaks off, are errors, so that no
+/// half of a file is ever taken for a whole.
+pub(super) fn content(parts: Streaming<v1::UploadRequest>) -> impl AsyncRead + Unpin + Send {
+    let pieces = parts.map_err(io::Error::other).and_then(|message| async move {
+        match message.part {
+            Some(UploadPart::Chunk(chunk)) => Ok(chunk),
+            Some(UploadPart::File(_)) => Err(io::Error::other("a file is named once")),
+            None => Err(io::Error::other("a message without content")),
+        }
+    });
+    // A caller that cancels looks like one that has sent everything: HTTP/2 tells the two apart only beside the
+    // content. Waiting once lets the connection drop a cancelled call before its half of a file counts as whole.
+    let end = once(async {
+        tokio::task::yield_now().await;
+        Ok(Bytes::new())
+    });
+    StreamReader::new(Box::pin(pieces.chain(end)))
+}
+
+/// Ends the transfer with whoever reads it.
+struct Transfer(JoinHandle<Result<Downloaded, ServiceError>>);
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+struct Outbox {
+    reader: DuplexStream,
+    transfer: Option<Transfer>,
+    account: Account,
+    over: bool,
+}
+
+/// The messages of a download.
+pub(super) fn download(
+    service: &Service,
+    caller: Caller,
+    sandbox: String,
+    path: GuestPath,
+    max_bytes: u64,
+    account: Account,
+) -> impl Stream<Item = Result<v1::DownloadResponse, Status>> + Send + 'static {
+    let (writer, reader) = tokio::io::duplex(BUFFER);
+    let (service, within) = (service.clone(), account.within());
+    let transfer = tokio::spawn(async move {
+        let reading = service.download(&caller, &sandbox, &path, max_bytes, writer);
+        deadline::keep(within, reading).await
+    });
+    let outbox = Outbox { reader, transfer: Some(Transfer(transfer)), account, over: false };
+    unfold(outbox, |mut outbox| async move {
+        let message = outbox.next().await?;
+        Some((message, outbox))
+    })
+}
+
+impl Outbox {
+    async fn next(&mut self) -> Option<Result<v1::DownloadResponse, Status>> {
+        if self.over {
+            return None;
+        }
+        let mut piece = BytesMut::with_capacity(PIECE);
+        // Small reads make small messages: what is there is put together up to a piece.
+        while piece.len() < PIECE {
+            match self.reader.read_buf(&mut piece).await {
+                Ok(0) | Err(_) => break,
+                Ok(_) if piece.len() < PIECE / 2 => {}
+                Ok(_) => break,
+            }
+        }
+        if !piece.is_empty() {
+            return Some(Ok(part(Part::Chunk(piece.freeze()))));
+        }
+        self.over = true;
+        let mut transfer = self.transfer.take()?;
+        let done = (&mut transfer.0).await.unwrap_or(Err(ServiceError::ShuttingDown));
+        self.account.settle(&done);
+        Some(match done {
+            Ok(Downloaded { info, size, sha256 }) => Ok(part(Part::End(v1::DownloadEnd {
+                file: Some(messages::file(&info)),
+                size,
+                sha256: Bytes::copy_from_slice(&sha256.0),
+            }))),
+            Err(error) => Err(status::status(&error)),
+        })
+    }
+}
+
+fn part(part: Part) -> v1::DownloadResponse {
+    v1::DownloadResponse { part: Some(part) }
+}

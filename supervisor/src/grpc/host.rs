@@ -1,0 +1,92 @@
+//! The service `Host`: facts about the host that serves.
+
+use rekindle_api::v1::{self, host_server::Host};
+use tonic::{Request, Response, Status};
+
+use super::account::Office;
+use super::messages::millis_at;
+use crate::service::Service;
+
+/// What never changes about a host while it serves.
+#[derive(Debug, Clone, Default)]
+pub struct HostFacts {
+    /// The engine, in one line.
+    pub engine: String,
+    /// Limits this host cannot enforce.
+    pub unenforced: Vec<String>,
+}
+
+/// The service.
+#[derive(Clone)]
+pub(super) struct HostApi {
+    pub service: Service,
+    pub office: Office,
+    pub facts: HostFacts,
+}
+
+#[tonic::async_trait]
+impl Host for HostApi {
+    async fn list_templates(
+        &self,
+        request: Request<v1::ListTemplatesRequest>,
+    ) -> Result<Response<v1::ListTemplatesResponse>, Status> {
+        let (account, _) = self.office.open("ListTemplates", &request)?;
+        let templates = self.service.templates().into_iter().map(|template| v1::Template {
+            name: template.name.to_string(),
+            description: template.description,
+            vcpus: template.vcpus,
+            memory_bytes: template.memory_mib << 20,
+            disk_bytes: template.disk_mib << 20,
+            is_default: template.is_default,
+        });
+        account.close(Ok(Response::new(v1::ListTemplatesResponse { templates: templates.collect() })))
+    }
+
+    async fn status(
+        &self,
+        request: Request<v1::StatusRequest>,
+    ) -> Result<Response<v1::StatusResponse>, Status> {
+        let (account, caller) = self.office.open("Status", &request)?;
+        let status = account.close(self.service.status(&caller))?;
+        let pools = status.pool.templates.iter().map(|level| v1::PoolLevel {
+            template: level.name.to_string(),
+            parked: level.parked,
+            prespawned: level.prespawned,
+            filling: level.filling,
+            claims_parked: level.claims_parked,
+            claims_prespawned: level.claims_prespawned,
+            claims_restored: level.claims_restored,
+        });
+        Ok(Response::new(v1::StatusResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            engine: self.facts.engine.clone(),
+            started_at_millis: millis_at(status.started_at),
+            sandboxes: u32::try_from(status.sandboxes).unwrap_or(u32::MAX),
+            memory_used_bytes: status.pool.memory_mib.used << 20,
+            memory_budget_bytes: status.pool.memory_mib.total << 20,
+            cpu_used_millis: status.pool.cpu_millis.used,
+            cpu_budget_millis: status.pool.cpu_millis.total,
+            queued: u32::try_from(status.pool.queued).unwrap_or(u32::MAX),
+            pools: pools.collect(),
+            unenforced_limits: self.facts.unenforced.clone(),
+            draining: status.draining,
+        }))
+    }
+
+    async fn usage(&self, request: Request<v1::UsageRequest>) -> Result<Response<v1::UsageResponse>, Status> {
+        let (account, caller) = self.office.open("Usage", &request)?;
+        let sums = account.close(self.service.usage(&caller, &request.into_inner().tenant))?;
+        let tenants = sums.into_iter().map(|(tenant, (usage, running))| v1::TenantUsage {
+            tenant,
+            sandboxes: usage.sandboxes,
+            executions: usage.executions,
+            running_millis: usage.running_millis,
+            cpu_micros: usage.cpu_micros,
+            memory_mib_seconds: usage.memory_mib_seconds,
+            bytes_in: usage.bytes_in,
+            bytes_out: usage.bytes_out,
+            running,
+        });
+        Ok(Response::new(v1::UsageResponse { tenants: tenants.collect() }))
+    }
+}

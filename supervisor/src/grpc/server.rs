@@ -1,0 +1,305 @@
+//! The servers: one on the unix socket, one on TCP with TLS, both with health and reflection beside the API.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::Stream;
+use futures::stream::unfold;
+use rekindle_api::v1::host_server::HostServer;
+use rekindle_api::v1::sandboxes_server::SandboxesServer;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{Semaphore, watch};
+use tonic::service::Routes;
+use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+use tonic_health::server::HealthReporter;
+
+use super::account::Office;
+use super::admit::Doorkeeper;
+use super::connection::{Connection, Origin};
+use super::host::{HostApi, HostFacts};
+use super::sandboxes::SandboxesApi;
+use super::socket::{self, Socket, SocketError};
+use crate::service::Service;
+use crate::telemetry::Audit;
+
+/// Largest message taken from a caller.
+const MAX_MESSAGE: usize = 4 * 1024 * 1024;
+/// Largest header list taken from a caller.
+const MAX_HEADERS: u32 = 16 * 1024;
+/// A connection that says nothing is asked this often whether it is still there,
+const KEEPALIVE: Duration = Duration::from_secs(30);
+/// and given up when it does not answer within this.
+const KEEPALIVE_ANSWER: Duration = Duration::from_secs(20);
+/// What a caller may have under way towards us, for each stream and for the connection: how much it can make
+/// this process hold.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// Streams a caller may open and give up at once before the connection is closed.
+const MAX_PENDING_RESETS: usize = 64;
+/// How long a TLS handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long to wait after a connection could not be taken, so that a host without descriptors does not spin.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// What an operator decides about connections.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Connections at once.
+    pub max_connections: usize,
+    /// Calls at once on one connection.
+    pub max_streams: u32,
+    /// Facts about the host.
+    pub facts: HostFacts,
+}
+
+/// Files of the TLS server.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// The certificate chain.
+    pub cert: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// Who signs callers' certificates; every caller needs one then.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The socket cannot be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The address cannot be had.
+    #[error("cannot listen on {address}\nhint: is another program using it? see listen.tcp")]
+    Tcp {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A certificate or key cannot be read.
+    #[error("cannot read {}\nhint: see listen.tls_cert, listen.tls_key and listen.client_ca", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The certificate, or the server itself, is no good.
+    #[error("the server cannot run")]
+    Server(#[source] tonic::transport::Error),
+    /// The API's own description is damaged.
+    #[error("the description of the API cannot be served")]
+    Reflection(#[source] tonic_reflection::server::Error),
+}
+
+/// Where callers connect.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    socket: Option<Socket>,
+    tcp: Option<(TcpListener, ServerTlsConfig)>,
+}
+
+impl Listeners {
+    /// Listens on a unix socket.
+    ///
+    /// # Errors
+    /// See [`SocketError`].
+    pub async fn socket(mut self, path: &Path, mode: u32, group: Option<&str>) -> Result<Self, ServeError> {
+        self.socket = Some(socket::listen(path, mode, group).await?);
+        Ok(self)
+    }
+
+    /// Listens on TCP, with TLS.
+    ///
+    /// # Errors
+    /// When the address or a file cannot be had.
+    pub async fn tcp(mut self, address: SocketAddr, files: &TlsFiles) -> Result<Self, ServeError> {
+        let read = |path: &Path| {
+            std::fs::read(path).map_err(|source| ServeError::File { path: path.to_owned(), source })
+        };
+        let identity = Identity::from_pem(read(&files.cert)?, read(&files.key)?);
+        let mut tls = ServerTlsConfig::new().identity(identity).timeout(HANDSHAKE);
+        if let Some(ca) = &files.client_ca {
+            tls = tls.client_ca_root(Certificate::from_pem(read(ca)?));
+        }
+        let listener =
+            TcpListener::bind(address).await.map_err(|source| ServeError::Tcp { address, source })?;
+        self.tcp = Some((listener, tls));
+        Ok(self)
+    }
+
+    /// The TCP address, which differs from the asked one for port 0.
+    #[must_use]
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        self.tcp.as_ref().and_then(|(listener, _)| listener.local_addr().ok())
+    }
+}
+
+/// The API, ready to be served.
+#[derive(Debug)]
+pub struct Server {
+    routes: Routes,
+    health: HealthReporter,
+    options: ServerOptions,
+    connections: Arc<Semaphore>,
+    stop: watch::Sender<bool>,
+}
+
+impl Server {
+    /// Puts the API together.
+    ///
+    /// # Errors
+    /// When its description is damaged.
+    pub async fn new(
+        service: Service,
+        door: Arc<Doorkeeper>,
+        audit: Arc<Audit>,
+        options: ServerOptions,
+    ) -> Result<Self, ServeError> {
+        let office = Office { door, audit, metrics: Arc::clone(service.metrics()) };
+        let sandboxes = SandboxesApi { service: service.clone(), office: office.clone() };
+        let host = HostApi { service, office, facts: options.facts.clone() };
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health.set_serving::<SandboxesServer<SandboxesApi>>().await;
+        health.set_serving::<HostServer<HostApi>>().await;
+        let described = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(rekindle_api::DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let reflection = described().build_v1().map_err(ServeError::Reflection)?;
+        // What most tools of other languages still ask for.
+        let reflection_alpha = described().build_v1alpha().map_err(ServeError::Reflection)?;
+        let routes = Routes::new(SandboxesServer::new(sandboxes).max_decoding_message_size(MAX_MESSAGE))
+            .add_service(HostServer::new(host).max_decoding_message_size(MAX_MESSAGE))
+            .add_service(health_service)
+            .add_service(reflection)
+            .add_service(reflection_alpha);
+        let connections = Arc::new(Semaphore::new(options.max_connections));
+        Ok(Self { routes, health, options, connections, stop: watch::channel(false).0 })
+    }
+
+    /// What tells callers' health checks, and stops the servers.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle { health: self.health.clone(), stop: self.stop.clone() }
+    }
+
+    /// Serves until it is stopped.
+    ///
+    /// # Errors
+    /// When a server cannot go on.
+    pub async fn serve(self, listeners: Listeners) -> Result<(), ServeError> {
+        let Listeners { socket, tcp } = listeners;
+        let on_socket = async {
+            match &socket {
+                Some(socket) => {
+                    let incoming = incoming(&socket.listener, &self.connections);
+                    let server = self.builder().add_routes(self.routes.clone());
+                    server.serve_with_incoming_shutdown(incoming, self.stopped()).await
+                }
+                None => Ok(()),
+            }
+        };
+        let on_tcp = async {
+            match &tcp {
+                Some((listener, tls)) => {
+                    let incoming = incoming(listener, &self.connections);
+                    let server = self.builder().tls_config(tls.clone())?.add_routes(self.routes.clone());
+                    server.serve_with_incoming_shutdown(incoming, self.stopped()).await
+                }
+                None => Ok(()),
+            }
+        };
+        tokio::try_join!(on_socket, on_tcp).map(|_| ()).map_err(ServeError::Server)
+    }
+
+    fn builder(&self) -> tonic::transport::Server {
+        tonic::transport::Server::builder()
+            .max_concurrent_streams(self.options.max_streams)
+            .http2_keepalive_interval(Some(KEEPALIVE))
+            .http2_keepalive_timeout(Some(KEEPALIVE_ANSWER))
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .http2_max_header_list_size(MAX_HEADERS)
+            .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_RESETS))
+    }
+
+    async fn stopped(&self) {
+        let mut stop = self.stop.subscribe();
+        // The sender lives in `self`.
+        let _ = stop.wait_for(|stop| *stop).await;
+    }
+}
+
+/// Stops a server that serves.
+#[derive(Debug, Clone)]
+pub struct ServerHandle {
+    health: HealthReporter,
+    stop: watch::Sender<bool>,
+}
+
+impl ServerHandle {
+    /// Tells health checks to look elsewhere; calls are still taken.
+    pub async fn drain(&self) {
+        self.health.set_not_serving::<SandboxesServer<SandboxesApi>>().await;
+        self.health.set_not_serving::<HostServer<HostApi>>().await;
+    }
+
+    /// Takes no more connections, and ends once those that are there are done.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+/// What hands out connections.
+trait Listens {
+    type Io: Origin;
+
+    fn take(&self) -> impl Future<Output = io::Result<Self::Io>> + Send;
+}
+
+impl Listens for UnixListener {
+    type Io = UnixStream;
+
+    async fn take(&self) -> io::Result<UnixStream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+impl Listens for TcpListener {
+    type Io = TcpStream;
+
+    async fn take(&self) -> io::Result<TcpStream> {
+        let (stream, _) = self.accept().await?;
+        // Small answers must not wait for more.
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+}
+
+/// Connections as they come, as long as there is a place for one more.
+fn incoming<'a, L: Listens + Sync>(
+    listener: &'a L,
+    places: &'a Arc<Semaphore>,
+) -> impl Stream<Item = io::Result<Connection<L::Io>>> + 'a {
+    unfold((), move |()| async move {
+        loop {
+            // Nobody closes the semaphore.
+            let place = Arc::clone(places).acquire_owned().await.ok()?;
+            match listener.take().await {
+                Ok(io) => return Some((Ok(Connection::new(io, place)), ())),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be taken");
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                }
+            }
+        }
+    })
+}

@@ -1,0 +1,156 @@
+//! One call in a sandbox: it keeps the sandbox from being idle, ends with the sandbox, and is remembered in its
+//! timeline, also when its caller goes away in the middle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::error::ServiceError;
+use super::id::ExecutionId;
+use super::registry::Service;
+use super::sandbox::{EndReason, Sandbox};
+use super::timeline::TimelineEntry;
+use crate::agent::AgentError;
+use crate::vm::Lost;
+
+/// How long a call whose sandbox was lost waits for the keeper's word on why.
+const LAST_WORD: Duration = Duration::from_secs(10);
+
+/// A call under way. Dropped without [`Call::done`] it was cancelled.
+#[derive(Debug)]
+pub(super) struct Call {
+    service: Service,
+    sandbox: Arc<Sandbox>,
+    started: Instant,
+    entry: Option<TimelineEntry>,
+}
+
+impl Call {
+    /// Begins a call in a sandbox that takes one.
+    pub(super) fn begin(
+        service: &Service,
+        sandbox: Arc<Sandbox>,
+        call: &'static str,
+        about: &str,
+    ) -> Result<Self, ServiceError> {
+        {
+            let mut inner = sandbox.lock();
+            sandbox.check_running(&inner)?;
+            inner.lifetime.begin();
+        }
+        sandbox.wake();
+        let entry = TimelineEntry::of(call, about);
+        Ok(Self { service: service.clone(), sandbox, started: Instant::now(), entry: Some(entry) })
+    }
+
+    /// The sandbox it is in.
+    pub(super) fn sandbox(&self) -> &Arc<Sandbox> {
+        &self.sandbox
+    }
+
+    /// Names the execution it is.
+    pub(super) fn execution(&mut self, id: ExecutionId) {
+        if let Some(entry) = &mut self.entry {
+            entry.execution = Some(id);
+        }
+    }
+
+    /// Changes what will be remembered.
+    pub(super) fn note(&mut self, change: impl FnOnce(&mut TimelineEntry)) {
+        if let Some(entry) = &mut self.entry {
+            change(entry);
+        }
+    }
+
+    /// Waits for something the agent does, or for the end of the sandbox.
+    pub(super) async fn wait<T>(
+        &self,
+        doing: impl Future<Output = Result<T, AgentError>>,
+    ) -> Result<T, ServiceError> {
+        let done = tokio::select! {
+            done = doing => done,
+            end = self.sandbox.ended() => return Err(ServiceError::Ended { end, during: true }),
+        };
+        match done {
+            Ok(done) => Ok(done),
+            Err(error) => Err(self.failed(error).await),
+        }
+    }
+
+    /// What a failure means: a lost agent or machine is the end of the sandbox, and its keeper says so.
+    pub(super) async fn failed(&self, error: AgentError) -> ServiceError {
+        match self.sandbox.vm.blame(&error).await {
+            None => return ServiceError::Agent(error),
+            Some(Lost::Agent) => self.sandbox.want_end(EndReason::AgentLost, error.to_string()),
+            // The keeper sees the machine's end itself, with its cause.
+            Some(Lost::Vm(_)) => {}
+        }
+        match timeout(LAST_WORD, self.sandbox.ended()).await {
+            Ok(end) => ServiceError::Ended { end, during: true },
+            Err(_) => self.sandbox.over(&self.sandbox.lock(), true),
+        }
+    }
+
+    /// Ends the call and remembers how.
+    pub(super) fn done<T>(mut self, result: &Result<T, ServiceError>) {
+        self.note(|entry| match result {
+            // An execution has noted its own outcome.
+            Ok(_) if entry.outcome.is_empty() => entry.outcome = "ok".into(),
+            Ok(_) => {}
+            Err(error) => entry.outcome = error.word().into(),
+        });
+    }
+}
+
+/// A call that changes the sandbox itself, such as a pause: it is not under way in it and keeps no clock from
+/// running, and is remembered all the same.
+#[derive(Debug)]
+pub(super) struct Change<'a> {
+    service: &'a Service,
+    sandbox: &'a Sandbox,
+    started: Instant,
+    entry: TimelineEntry,
+}
+
+impl<'a> Change<'a> {
+    /// Begins a change.
+    pub(super) fn begin(service: &'a Service, sandbox: &'a Sandbox, call: &'static str) -> Self {
+        Self { service, sandbox, started: Instant::now(), entry: TimelineEntry::of(call, "") }
+    }
+
+    /// Remembers how it went.
+    pub(super) fn done<T>(mut self, result: Result<T, ServiceError>) -> Result<T, ServiceError> {
+        self.entry.took = self.started.elapsed();
+        self.entry.outcome = result.as_ref().map_or_else(ServiceError::word, |_| "ok").into();
+        self.sandbox.lock().timeline.push(self.entry, self.service.config().timeline_entries);
+        result
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        if let Some(mut entry) = self.entry.take() {
+            entry.took = now - self.started;
+            if entry.outcome.is_empty() {
+                entry.outcome = "cancelled".into();
+            }
+            self.service.observe(&entry);
+            tracing::info!(
+                parent: &self.sandbox.span,
+                call = entry.call,
+                execution = entry.execution.map(tracing::field::display),
+                outcome = entry.outcome,
+                took_us = u64::try_from(entry.took.as_micros()).unwrap_or(u64::MAX),
+                "call"
+            );
+            let mut inner = self.sandbox.lock();
+            inner.usage.bytes_in = inner.usage.bytes_in.saturating_add(entry.bytes_in);
+            inner.usage.bytes_out = inner.usage.bytes_out.saturating_add(entry.bytes_out);
+            inner.timeline.push(entry, self.service.config().timeline_entries);
+            inner.lifetime.finish(now);
+        }
+        self.sandbox.wake();
+    }
+}

@@ -1,0 +1,215 @@
+//! Creates a sandbox: checks what is asked for, sets quota aside, claims a machine, and hands it to a keeper.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+use super::caller::{Caller, Scope};
+use super::error::ServiceError;
+use super::events::SandboxEventKind;
+use super::id::SandboxId;
+use super::keeper::{self, Holdings};
+use super::lifetime::Lifetime;
+use super::program::environment;
+use super::registry::{Held, Service};
+use super::sandbox::{Birth, EndReason, Sandbox, SandboxLimitsView, SandboxView, StartView};
+use crate::agent::SandboxLimits;
+use crate::config::TemplateName;
+use crate::host::cgroup::CpuQuota;
+use crate::pool::{ClaimError, ClaimRequest, PooledTemplate, StartKind};
+use crate::vm::Identity;
+
+/// Bounds on a caller's own words about a sandbox.
+const MAX_METADATA: usize = 32;
+const MAX_KEY: usize = 64;
+const MAX_VALUE: usize = 1024;
+/// The least share of a processor a machine can work with.
+const MIN_CPU_MILLIS: u32 = 50;
+/// The least memory programs can work with.
+const MIN_MEMORY: u64 = 4 << 20;
+/// The most processes.
+const MAX_PIDS: u32 = 32_768;
+
+/// What to create. `None` and zero mean the server's default.
+#[derive(Debug, Clone, Default)]
+pub struct CreateSpec {
+    /// The template.
+    pub template: Option<TemplateName>,
+    /// Thousandths of a host processor.
+    pub cpu_millis: u32,
+    /// Memory of all programs together.
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub pids: u32,
+    /// Variables every execution sees.
+    pub env: BTreeMap<String, String>,
+    /// How long it lives.
+    pub ttl: Option<Duration>,
+    /// How long it may go without a call.
+    pub idle_timeout: Option<Duration>,
+    /// The caller's own words.
+    pub metadata: BTreeMap<String, String>,
+    /// How long to wait for room.
+    pub queue: Option<Duration>,
+}
+
+impl Service {
+    /// Creates a sandbox and returns once it answers. Given up in the middle, it leaves nothing.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn create(&self, caller: &Caller, spec: CreateSpec) -> Result<SandboxView, ServiceError> {
+        let created = self.try_create(caller, spec).await;
+        if let Err(error) = &created {
+            self.metrics().rejected(error.word());
+        }
+        created
+    }
+
+    async fn try_create(&self, caller: &Caller, spec: CreateSpec) -> Result<SandboxView, ServiceError> {
+        let arrived = Instant::now();
+        caller.require(Scope::Create)?;
+        if *self.draining().borrow() {
+            return Err(ServiceError::ShuttingDown);
+        }
+        check_metadata(&spec.metadata)?;
+        let env = environment(&spec.env)?;
+        let name = spec.template.clone().unwrap_or_else(|| self.config().default_template.clone());
+        let template = self.template(&name)?;
+        let limits = self.limits(&spec, &template)?;
+        let (ttl, idle) = self.clocks(spec.ttl, spec.idle_timeout)?;
+        let memory_mib = u64::from(template.source.recipe.memory_mib);
+        let asked = Held { sandboxes: 1, cpu_millis: limits.cpu_millis.into(), memory_mib };
+        let quota = self.hold(caller, asked)?;
+        let id = SandboxId::random().map_err(ServiceError::Random)?;
+        let request = ClaimRequest {
+            template: name.clone(),
+            tenant: caller.tenant.clone(),
+            cpu: (spec.cpu_millis != 0).then_some(CpuQuota { millis: limits.cpu_millis }),
+            identity: Identity {
+                limits: SandboxLimits {
+                    // Where nothing is asked for, the machine's own size is the limit.
+                    memory_bytes: spec.memory_bytes,
+                    pids: limits.pids,
+                    upload_bytes: self.config().max_upload_bytes,
+                    ..SandboxLimits::default()
+                },
+                env,
+                ..Identity::default()
+            },
+            wait: spec.queue.unwrap_or(self.config().queue_wait).min(self.config().max_ttl),
+        };
+        let lease = self.pool().claim(request).await.map_err(|error| match error {
+            ClaimError::UnknownTemplate { .. } => ServiceError::UnknownTemplate { name: name.clone() },
+            other => ServiceError::Claim(other),
+        })?;
+        // Asked again: a shutdown may have begun meanwhile.
+        if *self.draining().borrow() {
+            lease.vm.end().await;
+            return Err(ServiceError::ShuttingDown);
+        }
+        let now = Instant::now();
+        let start = StartView {
+            kind: lease.kind,
+            queued: lease.queued,
+            laps: lease.timings.laps.clone(),
+            total: now - arrived,
+        };
+        let laps = start.laps.iter().map(|lap| (lap.stage, lap.took));
+        self.metrics().start(kind_word(start.kind), laps);
+        let birth = Birth {
+            id,
+            tenant: caller.tenant.clone(),
+            template: name,
+            metadata: spec.metadata,
+            limits,
+            memory_mib,
+            created_at: SystemTime::now(),
+            start,
+        };
+        let vm = Arc::clone(&lease.vm);
+        let sandbox = Arc::new(Sandbox::new(birth, vm, Lifetime::start(now, ttl, idle)));
+        tracing::info!(parent: &sandbox.span, template = %sandbox.birth.template, "the sandbox was created");
+        self.enter(sandbox.clone());
+        let view = sandbox.view();
+        self.events().tell(SandboxEventKind::Created, view.clone());
+        keeper::keep(self, sandbox.clone(), Holdings { _lease: lease, _quota: quota });
+        // And once it can be found: a shutdown that looked before it could be has not ended it.
+        if *self.draining().borrow() {
+            sandbox.want_end(EndReason::Shutdown, "the supervisor was shut down");
+            sandbox.ended().await;
+            return Err(ServiceError::ShuttingDown);
+        }
+        Ok(view)
+    }
+
+    fn template(&self, name: &TemplateName) -> Result<Arc<PooledTemplate>, ServiceError> {
+        let found = self.pool().templates().iter().find(|template| template.source.recipe.name == *name);
+        found.cloned().ok_or_else(|| ServiceError::UnknownTemplate { name: name.clone() })
+    }
+
+    fn limits(
+        &self,
+        spec: &CreateSpec,
+        template: &PooledTemplate,
+    ) -> Result<SandboxLimitsView, ServiceError> {
+        let recipe = &template.source.recipe;
+        let all_cpus = recipe.vcpus * 1000;
+        let all_memory = u64::from(recipe.memory_mib) << 20;
+        ServiceError::bound("cpu_millis", spec.cpu_millis.into(), all_cpus.into())?;
+        ServiceError::bound("memory_bytes", spec.memory_bytes, all_memory)?;
+        ServiceError::bound("pids", spec.pids.into(), MAX_PIDS.into())?;
+        if (1..MIN_CPU_MILLIS).contains(&spec.cpu_millis) {
+            return Err(ServiceError::invalid(format!("cpu_millis must be at least {MIN_CPU_MILLIS}")));
+        }
+        if (1..MIN_MEMORY).contains(&spec.memory_bytes) {
+            return Err(ServiceError::invalid(format!("memory_bytes must be at least {MIN_MEMORY}")));
+        }
+        let or = |asked: u64, default: u64| if asked == 0 { default } else { asked };
+        Ok(SandboxLimitsView {
+            cpu_millis: or(spec.cpu_millis.into(), all_cpus.into()) as u32,
+            memory_bytes: or(spec.memory_bytes, all_memory),
+            pids: or(spec.pids.into(), self.config().pids.into()) as u32,
+        })
+    }
+
+    /// The clocks a sandbox starts with.
+    fn clocks(
+        &self,
+        ttl: Option<Duration>,
+        idle: Option<Duration>,
+    ) -> Result<(Duration, Option<Duration>), ServiceError> {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let most = self.config().max_ttl;
+        let ttl = ttl.unwrap_or(self.config().ttl);
+        ServiceError::bound("ttl_millis", millis(ttl), millis(most))?;
+        let idle = idle.or(self.config().idle_timeout);
+        if let Some(idle) = idle {
+            ServiceError::bound("idle_timeout_millis", millis(idle), millis(most))?;
+        }
+        Ok((ttl, idle))
+    }
+}
+
+/// Where a machine came from, as metrics say it.
+fn kind_word(kind: StartKind) -> &'static str {
+    match kind {
+        StartKind::Parked => "parked",
+        StartKind::Prespawned => "prespawned",
+        StartKind::Restored => "restored",
+    }
+}
+
+/// Checks a caller's own words, also those of a filter.
+pub(super) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), ServiceError> {
+    ServiceError::bound("the number of metadata pairs", metadata.len() as u64, MAX_METADATA as u64)?;
+    for (key, value) in metadata {
+        if key.is_empty() || key.len() > MAX_KEY || key.chars().any(char::is_control) {
+            return Err(ServiceError::invalid(format!("a metadata key has 1 to {MAX_KEY} printable bytes")));
+        }
+        ServiceError::bound("the length of a metadata value", value.len() as u64, MAX_VALUE as u64)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Runs a program to its end. With an idempotency key it runs once however often it is asked for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tracing::Instrument as _;
+
+use super::call::Call;
+use super::caller::{Caller, Scope};
+use super::error::ServiceError;
+use super::id::ExecutionId;
+use super::idempotency::{Fingerprint, Place};
+use super::program::{ExecuteSpec, Input};
+use super::registry::Service;
+use super::sandbox::Sandbox;
+use crate::agent::{ExecuteRequest, Finished, Outcome};
+
+/// Longest idempotency key.
+const MAX_KEY: usize = 128;
+
+/// A finished execution.
+#[derive(Debug, Clone)]
+pub struct Executed {
+    /// Its name.
+    pub execution: ExecutionId,
+    /// How it ended.
+    pub finished: Arc<Finished>,
+    /// It was run for an earlier call with the same key.
+    pub replayed: bool,
+}
+
+impl Service {
+    /// Runs a program. Dropping the future kills it.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn execute(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        spec: ExecuteSpec,
+        stdin: Bytes,
+        key: &str,
+    ) -> Result<Executed, ServiceError> {
+        caller.require(Scope::Exec)?;
+        let sandbox = self.alive(caller, sandbox)?;
+        let input = Input::Whole(stdin);
+        let request = spec.request(self.config(), &input, None, false)?;
+        let Input::Whole(stdin) = input else { return Err(ServiceError::invalid("no input")) };
+        if key.is_empty() {
+            return self.run(sandbox, &spec, request, stdin).await;
+        }
+        ServiceError::bound("the length of idempotency_key", key.len() as u64, MAX_KEY as u64)?;
+        let fingerprint = Fingerprint::of(&request, &stdin);
+        let place = sandbox.lock().keys.place(key, &fingerprint)?;
+        let waiter = match place {
+            Place::First(slot) => {
+                // In a task of its own: the caller that came first may leave before others do.
+                let (service, sandbox, span) = (self.clone(), sandbox.clone(), sandbox.span.clone());
+                slot.fill(&sandbox, |sandbox| {
+                    let run = async move { service.run(sandbox, &spec, request, stdin).await };
+                    run.instrument(span)
+                })
+            }
+            Place::Later(waiter) => waiter,
+        };
+        waiter.wait().await
+    }
+
+    async fn run(
+        &self,
+        sandbox: Arc<Sandbox>,
+        spec: &ExecuteSpec,
+        request: ExecuteRequest,
+        stdin: Bytes,
+    ) -> Result<Executed, ServiceError> {
+        let mut call = Call::begin(self, sandbox, "execute", &spec.about())?;
+        let execution = call.sandbox().next_execution();
+        call.execution(execution);
+        call.note(|entry| entry.bytes_in = stdin.len() as u64);
+        let ran = run_in(&call, request, stdin).await;
+        if let Ok(finished) = &ran {
+            note_finished(&mut call, finished);
+        }
+        call.done(&ran);
+        ran.map(|finished| Executed { execution, finished: Arc::new(finished), replayed: false })
+    }
+}
+
+async fn run_in(call: &Call, request: ExecuteRequest, stdin: Bytes) -> Result<Finished, ServiceError> {
+    let agent = call.sandbox().vm.agent();
+    let mut execution = call.wait(agent.execute(request)).await?;
+    // What is too long for one message is fed while it runs.
+    let feeding = execution.take_stdin();
+    let feed = async {
+        if let Some(mut writer) = feeding {
+            // A program that does not read to the end is not wrong.
+            let _ = writer.send(stdin).await;
+        }
+    };
+    let (finished, ()) = tokio::join!(call.wait(execution.wait()), feed);
+    finished
+}
+
+/// Puts how an execution ended into the timeline.
+pub(super) fn note_finished(call: &mut Call, finished: &Finished) {
+    call.note(|entry| {
+        entry.outcome = match finished.outcome {
+            Outcome::Exited(code) => format!("exited:{code}"),
+            Outcome::Signaled(signal) => format!("signaled:{signal}"),
+            Outcome::TimedOut => "timed_out".into(),
+            Outcome::OutOfMemory => "out_of_memory".into(),
+            Outcome::Cancelled => "cancelled".into(),
+        };
+        entry.cpu_micros = finished.usage.cpu_micros;
+        entry.peak_memory_bytes = finished.usage.peak_memory_bytes.unwrap_or(0);
+        entry.bytes_out = finished.stdout.total_bytes.saturating_add(finished.stderr.total_bytes);
+    });
+}

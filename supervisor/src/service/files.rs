@@ -1,0 +1,177 @@
+//! Moves files in and out of a sandbox, and looks at them.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::call::Call;
+use super::caller::{Caller, Scope};
+use super::error::ServiceError;
+use super::registry::Service;
+use crate::agent::{Downloaded, FileInfo, GuestPath, Listing, TransferPatience, UploadOptions};
+
+/// How long a look at files may take.
+const LOOK: Duration = Duration::from_secs(60);
+/// How long a whole tree may take to be removed.
+const REMOVE: Duration = Duration::from_secs(600);
+
+impl Service {
+    /// Writes one file, whole or not at all.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn upload(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        path: &GuestPath,
+        options: UploadOptions,
+        source: impl AsyncRead + Unpin + Send,
+    ) -> Result<FileInfo, ServiceError> {
+        let mut call = self.file_call(caller, sandbox, "upload", path)?;
+        let agent = call.sandbox().vm.agent().clone();
+        let counter = AtomicU64::new(0);
+        let source = Counted { inner: source, counter: &counter };
+        let done = call.wait(agent.upload(path, options, source, self.patience())).await;
+        call.note(|entry| entry.bytes_in = counter.load(Ordering::Relaxed));
+        call.done(&done);
+        done
+    }
+
+    /// Reads one file, or a directory as a tar archive, into `sink`. What was written before an error must be
+    /// thrown away.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn download(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        path: &GuestPath,
+        max_bytes: u64,
+        sink: impl AsyncWrite + Unpin + Send,
+    ) -> Result<Downloaded, ServiceError> {
+        let most = self.config().max_download_bytes;
+        ServiceError::bound("max_bytes", max_bytes, most)?;
+        let max_bytes = if max_bytes == 0 { most } else { max_bytes };
+        let mut call = self.file_call(caller, sandbox, "download", path)?;
+        let agent = call.sandbox().vm.agent().clone();
+        let counter = AtomicU64::new(0);
+        let sink = Counted { inner: sink, counter: &counter };
+        let done = call.wait(agent.download(path, max_bytes, sink, self.patience())).await;
+        call.note(|entry| entry.bytes_out = counter.load(Ordering::Relaxed));
+        call.done(&done);
+        done
+    }
+
+    /// Lists a directory.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn list_files(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        path: &GuestPath,
+        max_entries: u32,
+    ) -> Result<Listing, ServiceError> {
+        let call = self.file_call(caller, sandbox, "list_files", path)?;
+        let done = call.wait(call.sandbox().vm.agent().list(path, max_entries, LOOK)).await;
+        call.done(&done);
+        done
+    }
+
+    /// Describes one path.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn stat(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        path: &GuestPath,
+    ) -> Result<FileInfo, ServiceError> {
+        let call = self.file_call(caller, sandbox, "stat", path)?;
+        let done = call.wait(call.sandbox().vm.agent().stat(path, false, LOOK)).await;
+        call.done(&done);
+        done
+    }
+
+    /// Removes a file or a directory.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn remove(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        path: &GuestPath,
+        recursive: bool,
+    ) -> Result<(), ServiceError> {
+        let call = self.file_call(caller, sandbox, "remove", path)?;
+        let done = call.wait(call.sandbox().vm.agent().remove(path, recursive, REMOVE)).await;
+        call.done(&done);
+        done
+    }
+
+    /// A transfer may take as long as its sandbox may live: a slow caller is not a lost agent.
+    fn patience(&self) -> TransferPatience {
+        TransferPatience { total: self.config().max_ttl, ..TransferPatience::default() }
+    }
+
+    fn file_call(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        name: &'static str,
+        path: &GuestPath,
+    ) -> Result<Call, ServiceError> {
+        caller.require(Scope::Files)?;
+        let sandbox = self.alive(caller, sandbox)?;
+        Call::begin(self, sandbox, name, &path.to_string())
+    }
+}
+
+/// Counts what passes.
+struct Counted<'a, T> {
+    inner: T,
+    counter: &'a AtomicU64,
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Counted<'_, T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.inner).poll_read(cx, buf);
+        self.counter.fetch_add((buf.filled().len() - before) as u64, Ordering::Relaxed);
+        polled
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Counted<'_, T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        let polled = Pin::new(&mut self.inner).poll_write(cx, data);
+        if let Poll::Ready(Ok(written)) = &polled {
+            self.counter.fetch_add(*written as u64, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

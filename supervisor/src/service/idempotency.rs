@@ -1,0 +1,214 @@
+//! Keys that make a repeated call harmless: the program runs once, everyone who asks gets its one result.
+//!
+//! ```text
+//! first call ──▶ runs ──▶ done: remembered
+//!                 │  └──▶ failed: everyone who waits is told, the key is free again
+//!                 └── the last who waits goes away ──▶ killed, the key is free again
+//! ```
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::error::ServiceError;
+use super::execute::Executed;
+use super::sandbox::Sandbox;
+use crate::agent::ExecuteRequest;
+
+/// Keys a sandbox remembers.
+const REMEMBERED: usize = 256;
+
+/// What tells one program from another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    pub(super) fn of(request: &ExecuteRequest, stdin: &Bytes) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(request.encode_to_vec());
+        hash.update(stdin);
+        Self(hash.finalize().into())
+    }
+}
+
+type Verdict = Option<Result<Executed, Arc<ServiceError>>>;
+
+/// The keys of one sandbox.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    entries: HashMap<String, Entry>,
+    /// Finished ones, oldest first.
+    order: VecDeque<String>,
+    /// Runs so far: tells a run from another under the same key.
+    runs: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    run: u64,
+    fingerprint: Fingerprint,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Running { verdict: watch::Receiver<Verdict>, waiting: Weak<Running> },
+    Done(Executed),
+}
+
+/// Where a call with a key stands.
+pub(super) enum Place {
+    /// It is the first: it runs the program.
+    First(Slot),
+    /// It gets what another call gets.
+    Later(Waiter),
+}
+
+/// The right to run the program of a key.
+pub(super) struct Slot {
+    key: String,
+    run: u64,
+    verdict: watch::Sender<Verdict>,
+    running: Arc<Running>,
+}
+
+/// Held by everyone who waits; the last one to go kills the program.
+#[derive(Debug, Default)]
+struct Running {
+    task: std::sync::OnceLock<AbortHandle>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nobody waits. A task that has finished does not mind.
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
+}
+
+/// A call that waits for the result.
+pub(super) struct Waiter {
+    outcome: Waiting,
+}
+
+enum Waiting {
+    Ready(Executed),
+    Running { verdict: watch::Receiver<Verdict>, _running: Arc<Running>, first: bool },
+}
+
+impl Keys {
+    /// Where a call with this key stands.
+    pub(super) fn place(&mut self, key: &str, fingerprint: &Fingerprint) -> Result<Place, ServiceError> {
+        if let Some(entry) = self.entries.get(key) {
+            let outcome =
+                match &entry.state {
+                    State::Done(executed) => {
+                        Some(Waiting::Ready(Executed { replayed: true, ..executed.clone() }))
+                    }
+                    State::Running { verdict, waiting } => waiting.upgrade().map(|running| {
+                        Waiting::Running { verdict: verdict.clone(), _running: running, first: false }
+                    }),
+                };
+            // Nobody waits for one that was given up: the key is free.
+            if let Some(outcome) = outcome {
+                if entry.fingerprint != *fingerprint {
+                    return Err(ServiceError::KeyReused);
+                }
+                return Ok(Place::Later(Waiter { outcome }));
+            }
+        }
+        let (sender, verdict) = watch::channel(None);
+        let running = Arc::new(Running::default());
+        let state = State::Running { verdict, waiting: Arc::downgrade(&running) };
+        if self.entries.len() >= 2 * REMEMBERED {
+            // Keys of runs that were given up would add up in the hands of a caller that always gives up.
+            self.entries.retain(|_, entry| entry.is_of_use());
+        }
+        self.runs += 1;
+        let run = self.runs;
+        self.entries.insert(key.to_owned(), Entry { run, fingerprint: fingerprint.clone(), state });
+        Ok(Place::First(Slot { key: key.to_owned(), run, verdict: sender, running }))
+    }
+
+    fn settle(&mut self, key: &str, run: u64, result: &Result<Executed, Arc<ServiceError>>) {
+        // A run that ended while it was being given up must not speak for the one that took its key.
+        if self.entries.get(key).is_none_or(|entry| entry.run != run) {
+            return;
+        }
+        match result {
+            Ok(executed) => {
+                if let Some(entry) = self.entries.get_mut(key) {
+                    entry.state = State::Done(executed.clone());
+                    self.order.push_back(key.to_owned());
+                }
+                if self.order.len() > REMEMBERED
+                    && let Some(oldest) = self.order.pop_front()
+                {
+                    self.entries.remove(&oldest);
+                }
+            }
+            Err(_) => {
+                self.entries.remove(key);
+            }
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+        self.order.clear();
+    }
+}
+
+impl Entry {
+    fn is_of_use(&self) -> bool {
+        match &self.state {
+            State::Running { waiting, .. } => waiting.strong_count() > 0,
+            State::Done(_) => true,
+        }
+    }
+}
+
+impl Slot {
+    /// Runs the program in a task of its own.
+    pub(super) fn fill<F>(self, sandbox: &Arc<Sandbox>, run: impl FnOnce(Arc<Sandbox>) -> F) -> Waiter
+    where
+        F: Future<Output = Result<Executed, ServiceError>> + Send + 'static,
+    {
+        let Self { key, run: number, verdict, running } = self;
+        let receiver = verdict.subscribe();
+        let (owner, work) = (sandbox.clone(), run(sandbox.clone()));
+        let task = tokio::spawn(async move {
+            let result = work.await.map_err(Arc::new);
+            owner.lock().keys.settle(&key, number, &result);
+            verdict.send_replace(Some(result));
+        });
+        // Set once, right here.
+        let _ = running.task.set(task.abort_handle());
+        Waiter { outcome: Waiting::Running { verdict: receiver, _running: running, first: true } }
+    }
+}
+
+impl Waiter {
+    /// The result, whoever ran the program.
+    pub(super) async fn wait(self) -> Result<Executed, ServiceError> {
+        match self.outcome {
+            Waiting::Ready(executed) => Ok(executed),
+            Waiting::Running { mut verdict, _running, first } => {
+                let settled = verdict.wait_for(Option::is_some).await;
+                match settled.as_deref() {
+                    Ok(Some(Ok(executed))) => Ok(Executed { replayed: !first, ..executed.clone() }),
+                    Ok(Some(Err(error))) => Err(ServiceError::Shared(error.clone())),
+                    // Only the end of the runtime drops the task while someone waits.
+                    _ => Err(ServiceError::ShuttingDown),
+                }
+            }
+        }
+    }
+}

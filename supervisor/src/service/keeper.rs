@@ -1,0 +1,125 @@
+//! The task that keeps one sandbox: it waits for whatever ends it first, ends it, and says why. Nothing else
+//! ends a sandbox.
+//!
+//! ```text
+//! a clock runs out ─┐
+//! someone wants it ─┼──▶ ending ──▶ machine gone, budget and quota returned ──▶ ended, told to everyone
+//! agent or VM lost ─┘
+//! ```
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::Instrument as _;
+
+use super::events::SandboxEventKind;
+use super::ledger::TenantUsage;
+use super::lifetime::Due;
+use super::registry::{QuotaHold, Service};
+use super::sandbox::{End, EndReason, Sandbox, SandboxState};
+use crate::pool::Lease;
+use crate::vm::Death;
+
+/// How long the end of a conversation waits for news of its machine's death.
+const VERDICT: Duration = Duration::from_millis(500);
+
+/// What a sandbox holds on to until nothing of it is left.
+#[derive(Debug)]
+pub(super) struct Holdings {
+    pub _lease: Lease,
+    pub _quota: QuotaHold,
+}
+
+/// Starts the task.
+pub(super) fn keep(service: &Service, sandbox: Arc<Sandbox>, holdings: Holdings) {
+    let service = service.clone();
+    let span = sandbox.span.clone();
+    tokio::spawn(async move { run(&service, &sandbox, holdings).await }.instrument(span));
+}
+
+async fn run(service: &Service, sandbox: &Arc<Sandbox>, holdings: Holdings) {
+    let (reason, message) = wait(sandbox).await;
+    tracing::info!(reason = reason.word(), why = message, "the sandbox ends");
+    let ran = {
+        let mut inner = sandbox.lock();
+        inner.state = SandboxState::Ending;
+        inner.lifetime.ran(Instant::now())
+    };
+    sandbox.refresh().await;
+    sandbox.vm.end().await;
+    let usage = {
+        let mut inner = sandbox.lock();
+        inner.usage.running = ran;
+        inner.keys.clear();
+        inner.usage
+    };
+    // Only now is the room free: the machine is gone.
+    drop(holdings);
+    let memory_mib_seconds = sandbox.birth.memory_mib.saturating_mul(ran.as_secs().max(1));
+    service.ledger().add(
+        &sandbox.birth.tenant,
+        &TenantUsage {
+            sandboxes: 1,
+            executions: usage.executions,
+            running_millis: u64::try_from(ran.as_millis()).unwrap_or(u64::MAX),
+            cpu_micros: usage.machine.cpu_usec.unwrap_or(0),
+            memory_mib_seconds,
+            bytes_in: usage.bytes_in,
+            bytes_out: usage.bytes_out,
+        },
+    );
+    service.retire(sandbox, End { reason, message, at: SystemTime::now() });
+    service.events().tell(SandboxEventKind::Ended, sandbox.view());
+}
+
+/// Waits for the first reason to end it.
+async fn wait(sandbox: &Sandbox) -> (EndReason, String) {
+    loop {
+        if let Some(wanted) = sandbox.wanted() {
+            return wanted;
+        }
+        let due = sandbox.lock().lifetime.due();
+        let clock = async {
+            match due {
+                Some((at, due)) => {
+                    sleep_until(at).await;
+                    due
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            death = sandbox.vm.ended() => return lost(&death),
+            () = sandbox.vm.agent().closed() => {
+                // A machine that dies takes its agent along, and says more about why.
+                return match timeout(VERDICT, sandbox.vm.ended()).await {
+                    Ok(death) => lost(&death),
+                    Err(_) => (EndReason::AgentLost, "the agent in the sandbox hung up".into()),
+                };
+            }
+            () = sandbox.woken() => {}
+            due = clock => {
+                // The clock may have been changed while this one ran.
+                let still = sandbox.lock().lifetime.due().filter(|(at, _)| *at <= Instant::now());
+                match still.map(|_| due) {
+                    Some(Due::Ttl) => return (EndReason::Expired, "its time to live was over".into()),
+                    Some(Due::Idle) => return (EndReason::Idle, "nobody used it for its idle timeout".into()),
+                    None => {}
+                }
+            }
+        }
+    }
+}
+
+fn lost(death: &Death) -> (EndReason, String) {
+    match death {
+        Death::Lost { report, out_of_memory: true, .. } => (
+            EndReason::OutOfMemory,
+            format!("the machine ran into its memory limit on the host and {report}"),
+        ),
+        Death::Lost { report, .. } => (EndReason::VmLost, format!("the monitor of its machine {report}")),
+        Death::Stopped => (EndReason::VmLost, "its machine was stopped".into()),
+    }
+}

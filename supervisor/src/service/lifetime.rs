@@ -1,0 +1,137 @@
+//! When a sandbox's time is over. Pure: it reads no clock, so that every case can be tested.
+//!
+//! ```text
+//!   running: ttl counts down; idle counts while no call is under way
+//!   paused:  both stand still
+//! ```
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Which clock ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// The time to live.
+    Ttl,
+    /// The idle timeout.
+    Idle,
+}
+
+/// The clocks of one sandbox.
+#[derive(Debug, Clone)]
+pub struct Lifetime {
+    /// Time to live that is left, as of `since`.
+    left: Duration,
+    /// Since when it runs; `None` while paused.
+    since: Option<Instant>,
+    /// Running time before `since`.
+    ran: Duration,
+    idle: Option<Duration>,
+    /// Idle time used up before `quiet`, so that a pause does not start it anew.
+    idled: Duration,
+    /// Since when nothing is under way; `None` while something is.
+    quiet: Option<Instant>,
+    under_way: usize,
+}
+
+impl Lifetime {
+    /// A sandbox that starts to live now.
+    pub fn start(now: Instant, ttl: Duration, idle: Option<Duration>) -> Self {
+        Self {
+            left: ttl,
+            since: Some(now),
+            ran: Duration::ZERO,
+            idle,
+            idled: Duration::ZERO,
+            quiet: Some(now),
+            under_way: 0,
+        }
+    }
+
+    /// When the first clock runs out; `None` while paused.
+    pub fn due(&self) -> Option<(Instant, Due)> {
+        let ttl = (self.since? + self.left, Due::Ttl);
+        let idle = self
+            .idle
+            .zip(self.quiet)
+            .map(|(idle, quiet)| (quiet + idle.saturating_sub(self.idled), Due::Idle));
+        Some(idle.filter(|idle| idle.0 < ttl.0).unwrap_or(ttl))
+    }
+
+    /// Time to live that is left.
+    pub fn left(&self, now: Instant) -> Duration {
+        self.left.saturating_sub(self.since.map_or(Duration::ZERO, |since| now - since))
+    }
+
+    /// How long it has run, pauses left out.
+    pub fn ran(&self, now: Instant) -> Duration {
+        self.ran + self.since.map_or(Duration::ZERO, |since| now - since)
+    }
+
+    /// The idle timeout.
+    pub fn idle(&self) -> Option<Duration> {
+        self.idle
+    }
+
+    /// Calls under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// A call begins.
+    pub fn begin(&mut self) {
+        self.under_way += 1;
+        self.quiet = None;
+        self.idled = Duration::ZERO;
+    }
+
+    /// A call has ended.
+    pub fn finish(&mut self, now: Instant) {
+        self.under_way = self.under_way.saturating_sub(1);
+        if self.under_way == 0 && self.since.is_some() {
+            self.quiet = Some(now);
+        }
+    }
+
+    /// Stops the clocks.
+    pub fn pause(&mut self, now: Instant) {
+        self.left = self.left(now);
+        self.ran = self.ran(now);
+        self.since = None;
+        if let Some(quiet) = self.quiet.take() {
+            self.idled += now - quiet;
+        }
+    }
+
+    /// Lets them run again.
+    pub fn resume(&mut self, now: Instant) {
+        if self.since.is_none() {
+            self.since = Some(now);
+            if self.under_way == 0 {
+                self.quiet = Some(now);
+            }
+        }
+    }
+
+    /// Gives it this long from now on.
+    pub fn set_ttl(&mut self, now: Instant, ttl: Duration) {
+        self.ran = self.ran(now);
+        self.left = ttl;
+        if self.since.is_some() {
+            self.since = Some(now);
+        }
+    }
+
+    /// Changes the idle timeout; it starts anew.
+    pub fn set_idle(&mut self, now: Instant, idle: Option<Duration>) {
+        self.idle = idle;
+        self.idled = Duration::ZERO;
+        if self.quiet.is_some() {
+            self.quiet = Some(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

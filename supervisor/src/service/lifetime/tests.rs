@@ -1,0 +1,99 @@
+//! Clocks that run, stand still and start anew.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const S: Duration = Duration::from_secs(1);
+
+#[test]
+fn the_time_to_live_counts_from_the_start_and_whatever_happens() {
+    let t = Instant::now();
+    let mut life = Lifetime::start(t, 10 * S, None);
+    life.begin();
+    assert_eq!(life.due(), Some((t + 10 * S, Due::Ttl)));
+    life.finish(t + 5 * S);
+    assert_eq!(life.due(), Some((t + 10 * S, Due::Ttl)));
+    assert_eq!(life.left(t + 4 * S), 6 * S);
+}
+
+#[test]
+fn idle_counts_only_while_nothing_is_under_way() {
+    let t = Instant::now();
+    let mut life = Lifetime::start(t, 100 * S, Some(5 * S));
+    assert_eq!(life.due(), Some((t + 5 * S, Due::Idle)));
+    life.begin();
+    life.begin();
+    life.finish(t + 20 * S);
+    assert_eq!(life.due(), Some((t + 100 * S, Due::Ttl)), "one call is still under way");
+    life.finish(t + 30 * S);
+    assert_eq!(life.due(), Some((t + 35 * S, Due::Idle)));
+}
+
+#[test]
+fn a_pause_stops_both_clocks() {
+    let t = Instant::now();
+    let mut life = Lifetime::start(t, 10 * S, Some(5 * S));
+    life.pause(t + 2 * S);
+    assert_eq!(life.due(), None);
+    assert_eq!(life.left(t + 1000 * S), 8 * S);
+    life.resume(t + 1000 * S);
+    assert_eq!(life.due(), Some((t + 1003 * S, Due::Idle)), "two of five seconds were idle before the pause");
+    assert_eq!(life.ran(t + 1001 * S), 3 * S);
+}
+
+#[test]
+fn a_new_time_to_live_counts_from_now_on_even_when_paused() {
+    let t = Instant::now();
+    let mut life = Lifetime::start(t, 10 * S, None);
+    life.set_ttl(t + 9 * S, 20 * S);
+    assert_eq!(life.due(), Some((t + 29 * S, Due::Ttl)));
+    life.pause(t + 10 * S);
+    life.set_ttl(t + 50 * S, 3 * S);
+    assert_eq!(life.due(), None);
+    life.resume(t + 60 * S);
+    assert_eq!(life.due(), Some((t + 63 * S, Due::Ttl)));
+    assert_eq!(life.ran(t + 60 * S), 10 * S);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Begin,
+    Finish,
+    Pause,
+    Resume,
+}
+
+fn step() -> impl Strategy<Value = (u64, Step)> {
+    (0..1000u64, prop_oneof![Just(Step::Begin), Just(Step::Finish), Just(Step::Pause), Just(Step::Resume)])
+}
+
+proptest! {
+    /// Time run and time left always add up to the time to live, however calls and pauses are mixed.
+    #[test]
+    fn no_time_is_lost_or_won(steps in proptest::collection::vec(step(), 0..50)) {
+        let start = Instant::now();
+        let ttl = Duration::from_secs(3600);
+        let mut life = Lifetime::start(start, ttl, Some(10 * S));
+        let mut now = start;
+        let mut paused = false;
+        let mut ran = Duration::ZERO;
+        for (millis, step) in steps {
+            let passed = Duration::from_millis(millis);
+            now += passed;
+            if !paused {
+                ran += passed;
+            }
+            match step {
+                Step::Begin if !paused => life.begin(),
+                Step::Finish if life.under_way() > 0 => life.finish(now),
+                Step::Pause if !paused && life.under_way() == 0 => { life.pause(now); paused = true; }
+                Step::Resume if paused => { life.resume(now); paused = false; }
+                _ => {}
+            }
+            prop_assert_eq!(life.ran(now), ran);
+            prop_assert_eq!(life.left(now) + ran, ttl);
+            prop_assert_eq!(life.due().is_none(), paused);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What a supervisor does for its callers: sandboxes with an owner, a clock, a past and an end with a reason.
+//!
+//! ```text
+//! grpc ──▶ Service ──▶ registry of sandboxes ──▶ each: one keeper task, one machine
+//!             │            (owner, quotas)           └─ the only one that ends it
+//!             └──▶ pool (machines to claim)
+//! ```
+//!
+//! Called by `grpc`. One file per verb of the API. It knows callers, tenants and quotas; it never sees a byte of
+//! the wire, and it never starts or stops a monitor itself.
+
+mod call;
+mod caller;
+mod config;
+mod create;
+mod destroy;
+mod error;
+mod events;
+mod execute;
+mod files;
+mod id;
+mod idempotency;
+mod keeper;
+mod ledger;
+mod lifetime;
+mod list;
+mod live;
+mod overview;
+mod pause;
+mod program;
+mod registry;
+mod sandbox;
+mod shutdown;
+mod timeline;
+mod timeout;
+mod watch;
+
+pub use caller::{Caller, Quotas, Scope, Scopes};
+pub use config::ServiceConfig;
+pub use create::CreateSpec;
+pub use error::ServiceError;
+pub use events::{SandboxEvent, SandboxEventKind};
+pub use execute::Executed;
+pub use id::{ExecutionId, SandboxId};
+pub use ledger::{Ledger, LedgerError, TenantUsage};
+pub use list::{ListQuery, Page};
+pub use live::{LiveEvent, LiveExecution, Steering};
+pub use overview::{HostStatus, TemplateView};
+pub use program::{ExecuteSpec, Input};
+pub use registry::Service;
+pub use sandbox::{End, EndReason, SandboxLimitsView, SandboxState, SandboxUsage, SandboxView, StartView};
+pub use timeline::{Timeline, TimelineEntry};
+pub use watch::{Watch, WatchQuery};

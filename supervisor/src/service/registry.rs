@@ -1,0 +1,282 @@
+//! The service itself: the sandboxes there are, whose they are, and how much each tenant holds.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::caller::{Caller, Quotas};
+use super::config::ServiceConfig;
+use super::error::ServiceError;
+use super::events::Events;
+use super::id::SandboxId;
+use super::ledger::Ledger;
+use super::sandbox::{End, Sandbox, SandboxView};
+use super::timeline::{Timeline, TimelineEntry};
+use crate::pool::Pool;
+use crate::telemetry::{Direction, Metrics};
+
+/// What a supervisor does for its callers. Clones are the same service.
+#[derive(Debug, Clone)]
+pub struct Service {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: ServiceConfig,
+    pool: Pool,
+    ledger: Ledger,
+    metrics: Arc<Metrics>,
+    events: Events,
+    sandboxes: Mutex<Sandboxes>,
+    draining: watch::Sender<bool>,
+    started_at: SystemTime,
+}
+
+/// What is left of a sandbox.
+#[derive(Debug)]
+pub(super) struct Gone {
+    pub view: SandboxView,
+    pub timeline: Timeline,
+    since: Instant,
+}
+
+/// A sandbox that was looked up.
+#[derive(Debug, Clone)]
+pub(super) enum Found {
+    Alive(Arc<Sandbox>),
+    Gone(Arc<Gone>),
+}
+
+#[derive(Debug, Default)]
+struct Sandboxes {
+    alive: BTreeMap<SandboxId, Arc<Sandbox>>,
+    /// Oldest end first.
+    gone: VecDeque<Arc<Gone>>,
+    held: HashMap<String, Held>,
+}
+
+/// What a tenant holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    pub sandboxes: u64,
+    pub cpu_millis: u64,
+    pub memory_mib: u64,
+}
+
+impl Service {
+    /// A service that hands out the pool's machines.
+    #[must_use]
+    pub fn new(config: ServiceConfig, pool: Pool, ledger: Ledger, metrics: Arc<Metrics>) -> Self {
+        let inner = Inner {
+            config,
+            pool,
+            ledger,
+            metrics,
+            events: Events::new(),
+            sandboxes: Mutex::default(),
+            draining: watch::channel(false).0,
+            started_at: SystemTime::now(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// What the operator decided.
+    #[must_use]
+    pub fn config(&self) -> &ServiceConfig {
+        &self.inner.config
+    }
+
+    /// Where machines come from.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        &self.inner.pool
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.inner.metrics
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.inner.ledger
+    }
+
+    pub(super) fn events(&self) -> &Events {
+        &self.inner.events
+    }
+
+    pub(super) fn started_at(&self) -> SystemTime {
+        self.inner.started_at
+    }
+
+    pub(super) fn draining(&self) -> &watch::Sender<bool> {
+        &self.inner.draining
+    }
+
+    /// Counts a finished call.
+    pub(super) fn observe(&self, entry: &TimelineEntry) {
+        let metrics = self.metrics();
+        if entry.execution.is_some() {
+            metrics.execution(outcome_word(&entry.outcome), entry.took);
+        }
+        metrics.bytes(Direction::In, entry.bytes_in);
+        metrics.bytes(Direction::Out, entry.bytes_out);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sandboxes> {
+        self.inner.sandboxes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a new sandbox.
+    pub(super) fn enter(&self, sandbox: Arc<Sandbox>) {
+        self.lock().alive.insert(sandbox.birth.id.clone(), sandbox);
+    }
+
+    /// Publishes how a sandbox ended and moves it to the records, of which the oldest are dropped. In one step:
+    /// who knows of the end finds it nowhere else.
+    pub(super) fn retire(&self, sandbox: &Sandbox, end: End) {
+        let now = Instant::now();
+        let mut sandboxes = self.lock();
+        sandbox.publish_end(end);
+        let gone = Gone { view: sandbox.view(), timeline: sandbox.lock().timeline.clone(), since: now };
+        sandboxes.alive.remove(&sandbox.birth.id);
+        sandboxes.gone.push_back(Arc::new(gone));
+        let config = self.config();
+        while sandboxes.gone.front().is_some_and(|gone| now - gone.since > config.ended_kept_for)
+            || sandboxes.gone.len() > config.ended_kept
+        {
+            sandboxes.gone.pop_front();
+        }
+    }
+
+    /// A sandbox of the caller's. Another tenant's is as unknown as one that never was, except to who runs
+    /// the host and only looks.
+    pub(super) fn find(&self, caller: &Caller, id: &str, looks: bool) -> Result<Found, ServiceError> {
+        let id: SandboxId = id.parse().map_err(|_| ServiceError::UnknownSandbox)?;
+        let sandboxes = self.lock();
+        let found = match sandboxes.alive.get(&id) {
+            Some(sandbox) => Some(Found::Alive(sandbox.clone())),
+            None => sandboxes.gone.iter().rev().find(|gone| gone.view.id == id).cloned().map(Found::Gone),
+        };
+        found.filter(|found| may_see(caller, found.tenant(), looks)).ok_or(ServiceError::UnknownSandbox)
+    }
+
+    /// A sandbox of the caller's own that has not ended.
+    pub(super) fn alive(&self, caller: &Caller, id: &str) -> Result<Arc<Sandbox>, ServiceError> {
+        match self.find(caller, id, false)? {
+            Found::Alive(sandbox) => Ok(sandbox),
+            Found::Gone(gone) => Err(gone.error()),
+        }
+    }
+
+    /// Every sandbox the caller may look at.
+    pub(super) fn all(&self, caller: &Caller, with_gone: bool) -> Vec<Found> {
+        let sandboxes = self.lock();
+        let gone = sandboxes.gone.iter().filter(|_| with_gone).cloned().map(Found::Gone);
+        let alive = sandboxes.alive.values().cloned().map(Found::Alive);
+        gone.chain(alive).filter(|found| may_see(caller, found.tenant(), true)).collect()
+    }
+
+    /// Every sandbox that has not ended, whoever's.
+    pub(super) fn everyone(&self) -> Vec<Arc<Sandbox>> {
+        self.lock().alive.values().cloned().collect()
+    }
+
+    /// Sets aside a part of the tenant's quotas.
+    pub(super) fn hold(&self, caller: &Caller, asked: Held) -> Result<QuotaHold, ServiceError> {
+        let mut sandboxes = self.lock();
+        let held = sandboxes.held.entry(caller.tenant.clone()).or_default();
+        let Quotas { sandboxes: most_sandboxes, cpu_millis, memory_mib } = caller.quotas;
+        for (what, now, more, most) in [
+            ("sandboxes", held.sandboxes, asked.sandboxes, most_sandboxes),
+            ("thousandths of processors", held.cpu_millis, asked.cpu_millis, cpu_millis),
+            ("MiB of memory", held.memory_mib, asked.memory_mib, memory_mib),
+        ] {
+            if let Some(most) = most.filter(|most| now.saturating_add(more) > *most) {
+                return Err(ServiceError::Quota { what, most });
+            }
+        }
+        held.sandboxes += asked.sandboxes;
+        held.cpu_millis += asked.cpu_millis;
+        held.memory_mib += asked.memory_mib;
+        Ok(QuotaHold { service: self.clone(), tenant: caller.tenant.clone(), held: asked })
+    }
+
+    /// Sandboxes that run now, by tenant.
+    pub(super) fn running(&self) -> BTreeMap<String, u64> {
+        let mut running = BTreeMap::new();
+        for sandbox in self.lock().alive.values() {
+            *running.entry(sandbox.birth.tenant.clone()).or_default() += 1;
+        }
+        running
+    }
+}
+
+/// Outcomes as metrics tell them apart: exit codes are the caller's business and would make a series each.
+fn outcome_word(outcome: &str) -> &'static str {
+    let words = ["exited", "signaled", "timed_out", "out_of_memory", "cancelled"];
+    let first = outcome.split(':').next().unwrap_or_default();
+    words.into_iter().find(|word| *word == first).unwrap_or("failed")
+}
+
+fn may_see(caller: &Caller, tenant: &str, looks: bool) -> bool {
+    caller.tenant == tenant || (looks && caller.scopes.admin)
+}
+
+impl Found {
+    fn tenant(&self) -> &str {
+        match self {
+            Self::Alive(sandbox) => &sandbox.birth.tenant,
+            Self::Gone(gone) => &gone.view.tenant,
+        }
+    }
+
+    /// The sandbox as its tenant sees it, up to date.
+    pub(super) async fn view(&self) -> SandboxView {
+        match self {
+            Self::Alive(sandbox) => {
+                sandbox.refresh().await;
+                sandbox.view()
+            }
+            Self::Gone(gone) => gone.view.clone(),
+        }
+    }
+}
+
+impl Gone {
+    /// The error of a call that comes too late.
+    pub(super) fn error(&self) -> ServiceError {
+        match self.view.end.clone() {
+            Some(end) => ServiceError::Ended { end, during: false },
+            None => ServiceError::UnknownSandbox,
+        }
+    }
+}
+
+/// A part of a tenant's quotas, given back when dropped.
+#[derive(Debug)]
+pub(super) struct QuotaHold {
+    service: Service,
+    tenant: String,
+    held: Held,
+}
+
+impl Drop for QuotaHold {
+    fn drop(&mut self) {
+        let mut sandboxes = self.service.lock();
+        if let Some(held) = sandboxes.held.get_mut(&self.tenant) {
+            held.sandboxes -= self.held.sandboxes;
+            held.cpu_millis -= self.held.cpu_millis;
+            held.memory_mib -= self.held.memory_mib;
+            // Tenants come and go; who holds nothing is not remembered.
+            if *held == Held::default() {
+                sandboxes.held.remove(&self.tenant);
+            }
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! One sandbox: what it is, where it is in its life, and what it has used. Shared by the calls in it and by its
+//! keeper, which alone ends it.
+//!
+//! ```text
+//! running ⇄ paused
+//!    └────────┴──▶ ending ──▶ ended (a reason, for ever)
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::error::ServiceError;
+use super::id::{ExecutionId, SandboxId};
+use super::idempotency::Keys;
+use super::lifetime::Lifetime;
+use super::timeline::Timeline;
+use crate::config::TemplateName;
+use crate::engine::Lap;
+use crate::host::cgroup;
+use crate::pool::StartKind;
+use crate::vm::Vm;
+
+/// Where a sandbox is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SandboxState {
+    /// It takes calls.
+    Running,
+    /// Its processors stand still.
+    Paused,
+    /// It is being ended.
+    Ending,
+    /// Nothing of it is left but this record.
+    Ended,
+}
+
+/// Why a sandbox ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EndReason {
+    /// A caller destroyed it.
+    Destroyed,
+    /// Its time to live was over.
+    Expired,
+    /// Nobody used it.
+    Idle,
+    /// The machine needed more memory than the host allows it.
+    OutOfMemory,
+    /// The agent stopped answering or no longer made sense.
+    AgentLost,
+    /// The machine died.
+    VmLost,
+    /// The supervisor was shut down.
+    Shutdown,
+}
+
+impl EndReason {
+    /// Its short name.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Destroyed => "destroyed",
+            Self::Expired => "expired",
+            Self::Idle => "idle",
+            Self::OutOfMemory => "out_of_memory",
+            Self::AgentLost => "agent_lost",
+            Self::VmLost => "vm_lost",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// How a sandbox came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// Why.
+    pub reason: EndReason,
+    /// Why, for people.
+    pub message: String,
+    /// When.
+    pub at: SystemTime,
+}
+
+/// What a sandbox may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SandboxLimitsView {
+    /// Thousandths of a host processor.
+    pub cpu_millis: u32,
+    /// Memory of all programs together.
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub pids: u32,
+}
+
+/// What a sandbox has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SandboxUsage {
+    /// Executions, whatever their end.
+    pub executions: u64,
+    /// The machine's control group.
+    pub machine: cgroup::Usage,
+    /// Bytes uploaded.
+    pub bytes_in: u64,
+    /// Bytes downloaded and printed.
+    pub bytes_out: u64,
+    /// How long it has run.
+    pub running: Duration,
+}
+
+/// How a sandbox came to life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartView {
+    /// Where its machine came from.
+    pub kind: StartKind,
+    /// How long it waited for room.
+    pub queued: Duration,
+    /// The steps, in order.
+    pub laps: Vec<Lap>,
+    /// All of it.
+    pub total: Duration,
+}
+
+/// A sandbox as its tenant sees it at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxView {
+    /// Its name.
+    pub id: SandboxId,
+    /// Its owner.
+    pub tenant: String,
+    /// What it was made from.
+    pub template: TemplateName,
+    /// Where it is in its life.
+    pub state: SandboxState,
+    /// How it ended.
+    pub end: Option<End>,
+    /// When it was created.
+    pub created_at: SystemTime,
+    /// When it will end if nothing changes.
+    pub expires_at: Option<SystemTime>,
+    /// How long it may go without a call.
+    pub idle_timeout: Option<Duration>,
+    /// The caller's own words.
+    pub metadata: BTreeMap<String, String>,
+    /// What it may use.
+    pub limits: SandboxLimitsView,
+    /// What it has used.
+    pub usage: SandboxUsage,
+    /// How it came to life.
+    pub start: StartView,
+}
+
+/// What never changes about a sandbox.
+#[derive(Debug)]
+pub(super) struct Birth {
+    pub id: SandboxId,
+    pub tenant: String,
+    pub template: TemplateName,
+    pub metadata: BTreeMap<String, String>,
+    pub limits: SandboxLimitsView,
+    pub memory_mib: u64,
+    pub created_at: SystemTime,
+    pub start: StartView,
+}
+
+/// One sandbox.
+#[derive(Debug)]
+pub(super) struct Sandbox {
+    pub birth: Birth,
+    pub vm: Arc<Vm>,
+    /// One span per sandbox; what is done in it is logged below it.
+    pub span: tracing::Span,
+    inner: Mutex<Inner>,
+    /// Wakes the keeper: a clock was changed, or an end is wanted.
+    wake: Notify,
+    ended: watch::Sender<Option<End>>,
+}
+
+/// What changes.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub state: SandboxState,
+    pub lifetime: Lifetime,
+    pub timeline: Timeline,
+    pub keys: Keys,
+    pub usage: SandboxUsage,
+    wanted: Option<(EndReason, String)>,
+    executions: u64,
+}
+
+impl Sandbox {
+    pub(super) fn new(birth: Birth, vm: Arc<Vm>, lifetime: Lifetime) -> Self {
+        let span = tracing::info_span!("sandbox", id = %birth.id, tenant = %birth.tenant);
+        let inner = Inner {
+            state: SandboxState::Running,
+            lifetime,
+            timeline: Timeline::default(),
+            keys: Keys::default(),
+            usage: SandboxUsage::default(),
+            wanted: None,
+            executions: 0,
+        };
+        Self { birth, vm, span, inner: Mutex::new(inner), wake: Notify::new(), ended: watch::channel(None).0 }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A name for the next execution.
+    pub(super) fn next_execution(&self) -> ExecutionId {
+        let mut inner = self.lock();
+        inner.executions += 1;
+        inner.usage.executions += 1;
+        ExecutionId(inner.executions)
+    }
+
+    /// Refuses a sandbox that takes no calls.
+    pub(super) fn check_running(&self, inner: &Inner) -> Result<(), ServiceError> {
+        match inner.state {
+            SandboxState::Running => Ok(()),
+            SandboxState::Paused => Err(ServiceError::Paused),
+            SandboxState::Ending | SandboxState::Ended => Err(self.over(inner, false)),
+        }
+    }
+
+    /// The error of a call that meets a sandbox that has ended, or is about to.
+    pub(super) fn over(&self, inner: &Inner, during: bool) -> ServiceError {
+        let end = self.ended.borrow().clone().unwrap_or_else(|| {
+            let (reason, message) =
+                inner.wanted.clone().unwrap_or((EndReason::VmLost, "the machine is gone".into()));
+            End { reason, message, at: SystemTime::now() }
+        });
+        ServiceError::Ended { end, during }
+    }
+
+    /// Asks the keeper to end it; the first to ask gives the reason.
+    pub(super) fn want_end(&self, reason: EndReason, message: impl Into<String>) {
+        self.lock().wanted.get_or_insert((reason, message.into()));
+        self.wake.notify_one();
+    }
+
+    pub(super) fn wanted(&self) -> Option<(EndReason, String)> {
+        self.lock().wanted.clone()
+    }
+
+    /// Tells the keeper that a clock was changed.
+    pub(super) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    pub(super) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Publishes the end. Only the keeper calls this.
+    pub(super) fn publish_end(&self, end: End) {
+        self.lock().state = SandboxState::Ended;
+        self.ended.send_replace(Some(end));
+    }
+
+    /// Waits for the end.
+    pub(super) async fn ended(&self) -> End {
+        let mut ended = self.ended.subscribe();
+        // Copied out at once: what is borrowed must not be held across a wait.
+        let end = ended.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
+        match end {
+            Some(end) => end,
+            // The sender lives in `self`.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn end(&self) -> Option<End> {
+        self.ended.borrow().clone()
+    }
+
+    /// Brings what the host counts up to date.
+    pub(super) async fn refresh(&self) {
+        if self.end().is_none() {
+            let machine = self.vm.usage().await;
+            if machine != cgroup::Usage::default() {
+                self.lock().usage.machine = machine;
+            }
+        }
+    }
+
+    /// The sandbox as its tenant sees it now.
+    pub(super) fn view(&self) -> SandboxView {
+        let (now, wall) = (Instant::now(), SystemTime::now());
+        let inner = self.lock();
+        let end = self.end();
+        let alive = end.is_none();
+        let running = if alive { inner.lifetime.ran(now) } else { inner.usage.running };
+        let expires_at = inner
+            .lifetime
+            .due()
+            .filter(|_| inner.state == SandboxState::Running)
+            .map(|_| wall + inner.lifetime.left(now));
+        SandboxView {
+            id: self.birth.id.clone(),
+            tenant: self.birth.tenant.clone(),
+            template: self.birth.template.clone(),
+            state: inner.state,
+            end,
+            created_at: self.birth.created_at,
+            expires_at,
+            idle_timeout: inner.lifetime.idle(),
+            metadata: self.birth.metadata.clone(),
+            limits: self.birth.limits,
+            usage: SandboxUsage { running, ..inner.usage },
+            start: self.birth.start.clone(),
+        }
+    }
+}

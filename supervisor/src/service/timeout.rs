@@ -1,0 +1,62 @@
+//! Changes how long a sandbox still has.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::call::Change;
+use super::caller::{Caller, Scope};
+use super::error::ServiceError;
+use super::events::SandboxEventKind;
+use super::registry::Service;
+use super::sandbox::{Sandbox, SandboxState, SandboxView};
+
+impl Service {
+    /// Sets the time to live, the idle timeout, or both. The longest life counts from the creation on.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub fn set_timeout(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        ttl: Option<Duration>,
+        idle: Option<Duration>,
+    ) -> Result<SandboxView, ServiceError> {
+        caller.require(Scope::Create)?;
+        let sandbox = self.alive(caller, sandbox)?;
+        let change = Change::begin(self, &sandbox, "set_timeout");
+        change.done(self.set_timeout_alive(&sandbox, ttl, idle))
+    }
+
+    fn set_timeout_alive(
+        &self,
+        sandbox: &Sandbox,
+        ttl: Option<Duration>,
+        idle: Option<Duration>,
+    ) -> Result<SandboxView, ServiceError> {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let now = Instant::now();
+        {
+            let mut inner = sandbox.lock();
+            if matches!(inner.state, SandboxState::Ending | SandboxState::Ended) {
+                return Err(sandbox.over(&inner, false));
+            }
+            let most = self.config().max_ttl;
+            let left = most.saturating_sub(inner.lifetime.ran(now));
+            if let Some(ttl) = ttl {
+                ServiceError::bound("ttl_millis", millis(ttl), millis(left))?;
+            }
+            if let Some(idle) = idle {
+                ServiceError::bound("idle_timeout_millis", millis(idle), millis(most))?;
+                inner.lifetime.set_idle(now, Some(idle));
+            }
+            if let Some(ttl) = ttl {
+                inner.lifetime.set_ttl(now, ttl);
+            }
+        }
+        sandbox.wake();
+        self.events().tell(SandboxEventKind::TimeoutChanged, sandbox.view());
+        Ok(sandbox.view())
+    }
+}

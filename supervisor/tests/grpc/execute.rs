@@ -1,0 +1,164 @@
+//! Execute: outcomes, output, input, deadlines, cancellation.
+
+use std::time::Duration;
+
+use rekindle_api::v1::{self, ErrorReason, Outcome};
+use rekindle_api::{Code, Request};
+
+use crate::place::{Place, Wishes, in_time, output, refused, shell, until};
+
+#[tokio::test]
+async fn every_outcome_is_told_apart() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, _) = place.sandbox(&mut client).await;
+    let cases = [
+        ("echo out; err on; true", Outcome::Exited, 0, 0),
+        ("fail 3", Outcome::Exited, 3, 0),
+        ("nonsense", Outcome::Exited, 127, 0),
+        ("kill 11", Outcome::Signaled, 0, 11),
+        ("oom", Outcome::OutOfMemory, 0, 0),
+        ("sleep 60000", Outcome::TimedOut, 0, 0),
+    ];
+    for (number, (line, outcome, exit_code, signal)) in cases.into_iter().enumerate() {
+        let timeout_millis = if line.starts_with("sleep") { 50 } else { 0 };
+        let request = v1::ExecuteRequest { timeout_millis, ..shell(&id, line) };
+        let done = client.sandboxes.execute(request).await.expect(line).into_inner();
+        assert_eq!((done.outcome(), done.exit_code, done.signal), (outcome, exit_code, signal), "{line}");
+        assert_eq!(done.execution, format!("ex-{}", number + 1));
+        assert!(!done.replayed);
+    }
+    let said = client.sandboxes.execute(shell(&id, "echo out; err on")).await.expect("ran").into_inner();
+    assert_eq!(said.stdout.expect("stdout").text, "out\n");
+    assert_eq!(said.stderr.expect("stderr").text, "on\n");
+    assert!(said.usage.expect("usage").wall_micros > 0);
+}
+
+#[tokio::test]
+async fn a_program_is_a_command_a_line_or_code_with_variables_of_its_own() {
+    use v1::program::Program;
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let create = v1::CreateRequest { env: [("A".into(), "1".into())].into(), ..Default::default() };
+    let (id, guest) = place.sandbox_with(&mut client, create).await;
+    let code = |language: v1::Language| {
+        let source = "env A".to_owned();
+        Program::Code(v1::Code { language: language.into(), source, plain_interpreter: false })
+    };
+    let command = Program::Command(v1::Command { argv: vec!["env".into(), "A".into()] });
+    for (program, warm) in [(command, false), (code(v1::Language::Python), true)] {
+        let program = Some(v1::Program { program: Some(program) });
+        let request = v1::ExecuteRequest { program, ..shell(&id, "") };
+        let done = client.sandboxes.execute(request.clone()).await.expect("ran").into_inner();
+        assert_eq!((done.stdout.expect("stdout").text.as_str(), done.warm_interpreter), ("1\n", warm));
+        let own = v1::ExecuteRequest { env: [("A".into(), "2".into())].into(), ..request };
+        let done = client.sandboxes.execute(own).await.expect("ran").into_inner();
+        assert_eq!(done.stdout.expect("stdout").text, "2\n", "its own variables win");
+    }
+    let ran = guest.executed().len();
+    let wrong = [None, Some(Program::Command(v1::Command::default())), Some(code(v1::Language::Unspecified))];
+    for program in wrong {
+        let program = Some(v1::Program { program });
+        let refusal = client.sandboxes.execute(v1::ExecuteRequest { program, ..shell(&id, "") }).await;
+        refused(refusal, Code::InvalidArgument, ErrorReason::InvalidRequest);
+    }
+    assert_eq!(guest.executed().len(), ran, "what makes no sense never reaches the guest");
+}
+
+#[tokio::test]
+async fn output_is_shortened_within_the_servers_maximum_and_kept_whole() {
+    let service = |config: &mut rekindle::service::ServiceConfig| config.max_output_limit = 10_000;
+    let place = Place::with(Wishes { service, ..Wishes::default() }).await;
+    let mut client = place.client().await;
+    let (id, _) = place.sandbox(&mut client).await;
+    for (asked, most) in [(0, 4_000), (1_000, 1_000), (10_000, 10_000)] {
+        let request = v1::ExecuteRequest { output_limit: asked, ..shell(&id, "flood 50000") };
+        let done = client.sandboxes.execute(request).await.expect("ran").into_inner();
+        let stdout = done.stdout.expect("stdout");
+        let shown = stdout.text.chars().count();
+        assert!(stdout.truncated && (most / 2..=most).contains(&shown), "{asked}: {shown}");
+        assert_eq!((stdout.total_bytes, stdout.kept_bytes), (50_000, 50_000));
+        let read = v1::DownloadRequest { sandbox: id.clone(), path: stdout.kept_path, max_bytes: 0 };
+        let (content, end) = crate::files::download(&mut client, read).await.expect("kept");
+        assert_eq!((content.len(), end.size), (50_000, 50_000));
+    }
+    let request = v1::ExecuteRequest { output_limit: 10_001, ..shell(&id, "true") };
+    refused(client.sandboxes.execute(request).await, Code::InvalidArgument, ErrorReason::LimitExceeded);
+}
+
+#[tokio::test]
+async fn input_of_any_length_arrives_and_may_be_ignored() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, _) = place.sandbox(&mut client).await;
+    for length in [1, 64 * 1024, 512 * 1024 + 1, 3 << 20] {
+        let stdin = vec![b'x'; length];
+        let request = v1::ExecuteRequest { stdin: stdin.clone().into(), ..shell(&id, "cat") };
+        let done = in_time("cat", client.sandboxes.execute(request)).await.expect("ran").into_inner();
+        assert_eq!(done.stdout.expect("stdout").total_bytes, length as u64);
+        let ignored = v1::ExecuteRequest { stdin: stdin.into(), ..shell(&id, "echo no") };
+        let done = in_time("echo", client.sandboxes.execute(ignored)).await.expect("ran").into_inner();
+        assert_eq!(done.stdout.expect("stdout").text, "no\n", "{length}");
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_reaches_the_guest_and_is_told_with_its_reason() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    // Set as a header, not with `set_timeout`: the client must not keep it, the server must.
+    let mut request = Request::new(shell(&id, "sleep 600000"));
+    request.metadata_mut().insert("grpc-timeout", "300m".parse().expect("a header"));
+    let mut raw = crate::raw::client(&place.socket()).await;
+    let status = in_time("the deadline", raw.execute(request)).await.expect_err("too late");
+    assert_eq!(status.code(), Code::DeadlineExceeded, "{status:?}");
+    assert_eq!(crate::place::detail(&status).reason(), ErrorReason::Deadline);
+    until("killed", || guest.running() == 0).await;
+    assert_eq!(output(&mut client, &id, "echo alive").await, "alive\n");
+    let timeline = client.sandboxes.timeline(v1::TimelineRequest { sandbox: id }).await.expect("told");
+    assert_eq!(timeline.into_inner().entries[0].outcome, "cancelled");
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_takes_its_program_along() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let call = tokio::spawn({
+        let (mut client, request) = (client.clone(), shell(&id, "sleep 600000"));
+        async move { client.sandboxes.execute(request).await }
+    });
+    until("running", || guest.running() == 1).await;
+    call.abort();
+    until("killed", || guest.running() == 0).await;
+    // And so when the whole connection goes.
+    let mut other = place.client().await;
+    let call = tokio::spawn({
+        let request = shell(&id, "sleep 600000");
+        async move { other.sandboxes.execute(request).await }
+    });
+    until("running", || guest.running() == 1).await;
+    call.abort();
+    until("killed", || guest.running() == 0).await;
+    assert_eq!(output(&mut client, &id, "echo alive").await, "alive\n");
+}
+
+#[tokio::test]
+async fn many_programs_run_side_by_side() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let calls: Vec<_> = (0..20)
+        .map(|number| {
+            let (mut client, id) = (client.clone(), id.clone());
+            tokio::spawn(async move { output(&mut client, &id, &format!("sleep 300; echo {number}")).await })
+        })
+        .collect();
+    until("all of them run", || guest.running() == 20).await;
+    for (number, call) in calls.into_iter().enumerate() {
+        assert_eq!(call.await.expect("no panic"), format!("{number}\n"));
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(guest.running(), 0);
+}

@@ -1,0 +1,215 @@
+//! Files: up and down whole, or not at all.
+
+use bytes::Bytes;
+use rekindle_api::v1::{self, ErrorReason, FileKind, download_response::Part, upload_request::Part as Up};
+use rekindle_api::{Code, Status, client::Client};
+use rekindle_protocol::wire::ErrorCode;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
+
+use crate::place::{Place, Wishes, in_time, refused};
+
+/// Everything of a download.
+pub async fn download(
+    client: &mut Client,
+    request: v1::DownloadRequest,
+) -> Result<(Vec<u8>, v1::DownloadEnd), Status> {
+    let mut parts = client.sandboxes.download(request).await?.into_inner();
+    let mut content = Vec::new();
+    loop {
+        match in_time("a part", parts.message()).await?.expect("an end").part.expect("a part") {
+            Part::Chunk(chunk) => content.extend_from_slice(&chunk),
+            Part::End(end) => {
+                assert!(parts.message().await?.is_none(), "nothing follows the end");
+                return Ok((content, end));
+            }
+        }
+    }
+}
+
+fn file(sandbox: &str, path: &str) -> v1::UploadFile {
+    v1::UploadFile { sandbox: sandbox.into(), path: path.to_owned().into(), ..v1::UploadFile::default() }
+}
+
+fn part(part: Up) -> v1::UploadRequest {
+    v1::UploadRequest { part: Some(part) }
+}
+
+async fn upload(
+    client: &mut Client,
+    file: v1::UploadFile,
+    content: &Bytes,
+) -> Result<tonic::Response<v1::UploadResponse>, Status> {
+    let chunks = (0..content.len())
+        .step_by(256 * 1024)
+        .map(|at| content.slice(at..content.len().min(at + 256 * 1024)));
+    let parts: Vec<_> = std::iter::once(Up::File(file)).chain(chunks.map(Up::Chunk)).map(part).collect();
+    in_time("the upload", client.sandboxes.upload(futures::stream::iter(parts))).await
+}
+
+fn read(sandbox: &str, path: &str, max_bytes: u64) -> v1::DownloadRequest {
+    v1::DownloadRequest { sandbox: sandbox.into(), path: path.to_owned().into(), max_bytes }
+}
+
+/// Bytes that no compression and no shift leaves alike.
+fn noise(length: usize) -> Bytes {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    std::iter::repeat_with(&mut next).flatten().take(length).collect::<Vec<u8>>().into()
+}
+
+#[tokio::test]
+async fn a_file_goes_up_and_comes_down_with_its_sum() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    for length in [0, 1, 128 * 1024, 4 * 1024 * 1024 + 17] {
+        let content = noise(length);
+        let sum = Bytes::copy_from_slice(&Sha256::digest(&content));
+        let sent =
+            upload(&mut client, v1::UploadFile { mode: 0o600, ..file(&id, "deep/data") }, &content).await;
+        let sent = sent.expect("uploaded").into_inner().file.expect("a file");
+        assert_eq!((sent.size, sent.mode, &sent.sha256), (length as u64, 0o600, &sum));
+        assert!(guest.file("deep/data").expect("there") == content, "{length}");
+        let (back, end) = download(&mut client, read(&id, "deep/data", 0)).await.expect("downloaded");
+        assert!(back == content, "{length}");
+        assert_eq!((end.size, &end.sha256), (length as u64, &sum));
+    }
+    let look = |path: &str| v1::StatRequest { sandbox: id.clone(), path: path.to_owned().into() };
+    let info = client.sandboxes.stat(look("deep/data")).await.expect("there").into_inner();
+    assert_eq!((info.kind(), info.size), (FileKind::File, 4 * 1024 * 1024 + 17));
+    let list = |path: &str| v1::ListFilesRequest {
+        sandbox: id.clone(),
+        path: path.to_owned().into(),
+        max_entries: 0,
+    };
+    for (path, name) in [("", "deep"), ("deep", "data"), ("/home/user/deep", "data")] {
+        let entries = client.sandboxes.list_files(list(path)).await.expect("listed").into_inner().entries;
+        assert_eq!(
+            entries.iter().map(|entry| &entry.path[..]).collect::<Vec<_>>(),
+            [name.as_bytes()],
+            "{path}"
+        );
+    }
+    let (archive, _) = download(&mut client, read(&id, "deep", 0)).await.expect("a directory is an archive");
+    assert!(archive.windows(4).any(|window| window == b"data"));
+    let remove = |path: &str, recursive| v1::RemoveRequest {
+        sandbox: id.clone(),
+        path: path.to_owned().into(),
+        recursive,
+    };
+    let full = client.sandboxes.remove(remove("deep", false)).await;
+    refused(full, Code::FailedPrecondition, ErrorReason::WrongFileKind);
+    client.sandboxes.remove(remove("deep", true)).await.expect("removed");
+    assert!(guest.file("deep/data").is_none());
+    let usage = client.sandboxes.get(v1::GetRequest { sandbox: id }).await.expect("found").into_inner().usage;
+    let usage = usage.expect("usage");
+    let moved = 1 + 128 * 1024 + 4 * 1024 * 1024 + 17;
+    assert_eq!((usage.bytes_in, usage.bytes_out), (moved, moved + archive.len() as u64));
+}
+
+#[tokio::test]
+async fn a_caller_that_vanishes_in_the_middle_leaves_no_file() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let mut other = place.client().await;
+    let (words, receiver) = mpsc::channel(4);
+    let stream =
+        futures::stream::unfold(receiver, |mut receiver: mpsc::Receiver<v1::UploadRequest>| async move {
+            let word = receiver.recv().await?;
+            Some((word, receiver))
+        });
+    let sending = tokio::spawn(async move { other.sandboxes.upload(stream).await });
+    words.send(part(Up::File(file(&id, "half")))).await.expect("room");
+    for _ in 0..8 {
+        words.send(part(Up::Chunk(noise(256 * 1024)))).await.expect("room");
+    }
+    sending.abort();
+    // Done with when the timeline has it.
+    let entry = in_time("remembered", async {
+        loop {
+            let told = client.sandboxes.timeline(v1::TimelineRequest { sandbox: id.clone() }).await;
+            if let Some(entry) = told.expect("told").into_inner().entries.pop() {
+                return entry;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert_eq!((entry.call.as_str(), entry.subject.as_str()), ("upload", "half"));
+    assert_ne!(entry.outcome, "ok");
+    // Only now: an end of the content before the caller vanished would have made the file whole.
+    drop(words);
+    assert!(guest.file("half").is_none());
+    // And a download nobody reads to its end is given up.
+    upload(&mut client, file(&id, "large"), &noise(8 << 20)).await.expect("uploaded");
+    let parts = client.sandboxes.download(read(&id, "large", 0)).await.expect("begun");
+    drop(parts);
+    upload(&mut client, file(&id, "half"), &noise(10)).await.expect("whole this time");
+    assert_eq!(guest.file("half").expect("there").len(), 10);
+}
+
+#[tokio::test]
+async fn paths_and_files_that_cannot_be_are_refused_with_a_reason() {
+    let service = |config: &mut rekindle::service::ServiceConfig| {
+        config.max_upload_bytes = 100_000;
+        config.max_download_bytes = 1 << 20;
+    };
+    let place = Place::with(Wishes { service, ..Wishes::default() }).await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let small = noise(10);
+    for wrong in ["", "a\0b", &"x".repeat(5000)] {
+        let sent = upload(&mut client, file(&id, wrong), &small).await;
+        refused(sent, Code::InvalidArgument, ErrorReason::InvalidRequest);
+        let look = v1::StatRequest { sandbox: id.clone(), path: wrong.to_owned().into() };
+        refused(client.sandboxes.stat(look).await, Code::InvalidArgument, ErrorReason::InvalidRequest);
+        let back = client.sandboxes.download(read(&id, wrong, 0)).await;
+        refused(back, Code::InvalidArgument, ErrorReason::InvalidRequest);
+    }
+    upload(&mut client, file(&id, "there"), &small).await.expect("uploaded");
+    let again = v1::UploadFile { must_not_exist: true, ..file(&id, "there") };
+    refused(upload(&mut client, again, &small).await, Code::AlreadyExists, ErrorReason::AlreadyExists);
+    let below = upload(&mut client, file(&id, "there/below"), &small).await;
+    refused(below, Code::FailedPrecondition, ErrorReason::WrongFileKind);
+    let large = upload(&mut client, file(&id, "large"), &noise(200_000)).await;
+    refused(large, Code::InvalidArgument, ErrorReason::LimitExceeded);
+    assert!(guest.file("large").is_none());
+
+    let reason = |status: &Status| (status.code(), crate::place::detail(status).reason());
+    let missing = download(&mut client, read(&id, "missing", 0)).await.expect_err("not there");
+    assert_eq!(reason(&missing), (Code::NotFound, ErrorReason::NotFound));
+    let more = download(&mut client, read(&id, "there", 3)).await.expect_err("larger");
+    assert_eq!(reason(&more), (Code::InvalidArgument, ErrorReason::LimitExceeded));
+    let most = download(&mut client, read(&id, "there", 2 << 20)).await.expect_err("beyond the maximum");
+    assert_eq!(reason(&most), (Code::InvalidArgument, ErrorReason::LimitExceeded));
+    for (code, expected) in [
+        (ErrorCode::PermissionDenied, (Code::PermissionDenied, ErrorReason::PermissionDenied)),
+        (ErrorCode::NoSpace, (Code::ResourceExhausted, ErrorReason::NoSpace)),
+    ] {
+        guest.refuse_next(code);
+        let sent = upload(&mut client, file(&id, "any"), &small).await.expect_err("refused");
+        assert_eq!(reason(&sent), expected);
+    }
+
+    // Words of an upload in the wrong order.
+    let wrong = [
+        vec![],
+        vec![Up::Chunk(small.clone())],
+        vec![Up::File(file(&id, "twice")), Up::Chunk(small.clone()), Up::File(file(&id, "twice"))],
+    ];
+    for words in wrong {
+        let sent = client
+            .sandboxes
+            .upload(futures::stream::iter(words.into_iter().map(part).collect::<Vec<_>>()))
+            .await;
+        refused(sent, Code::InvalidArgument, ErrorReason::InvalidRequest);
+    }
+    assert!(guest.file("twice").is_none());
+}

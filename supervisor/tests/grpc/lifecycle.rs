@@ -1,0 +1,229 @@
+//! A sandbox's life: its clocks, its pauses, and every way it ends.
+
+use std::time::Duration;
+
+use rekindle::engine::Operation;
+use rekindle::engine::fake::Fault;
+use rekindle::service::{Caller, CreateSpec, EndReason, SandboxState, SandboxView, Service, ServiceConfig};
+use rekindle_api::Code;
+use rekindle_api::v1::{self, ErrorReason};
+use tokio::time::{advance, pause};
+
+use crate::place::{Place, SOON, Wishes, in_time, output, refused, shell, until};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A sandbox made in this process, so that its clock can be turned.
+async fn made(service: &Service, ttl: u64, idle: u64) -> SandboxView {
+    let idle_timeout = (idle > 0).then(|| SECOND * u32::try_from(idle).expect("small"));
+    let spec = CreateSpec { ttl: Some(Duration::from_secs(ttl)), idle_timeout, ..CreateSpec::default() };
+    service.create(&Caller::local(), spec).await.expect("created")
+}
+
+async fn state(service: &Service, made: &SandboxView) -> (SandboxState, Option<EndReason>) {
+    // Let the keeper see the time first.
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+    let view = service.get(&Caller::local(), made.id.as_str()).await.expect("found");
+    (view.state, view.end.map(|end| end.reason))
+}
+
+async fn ended(service: &Service, made: &SandboxView) -> EndReason {
+    for _ in 0..10_000 {
+        if let (SandboxState::Ended, Some(reason)) = state(service, made).await {
+            return reason;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("it never ends");
+}
+
+const RUNNING: (SandboxState, Option<EndReason>) = (SandboxState::Running, None);
+
+#[tokio::test]
+async fn a_sandbox_lives_as_long_as_it_was_given() {
+    let place = Place::new().await;
+    let made = made(&place.service, 100, 0).await;
+    pause();
+    advance(99 * SECOND).await;
+    assert_eq!(state(&place.service, &made).await, RUNNING);
+    advance(2 * SECOND).await;
+    assert_eq!(ended(&place.service, &made).await, EndReason::Expired);
+    assert!(!place.machine().is_alive());
+}
+
+#[tokio::test]
+async fn an_idle_sandbox_ends_and_one_with_a_call_under_way_is_not_idle() {
+    let place = Place::new().await;
+    let service = &place.service;
+    let made = made(service, 1000, 10).await;
+    pause();
+    advance(9 * SECOND).await;
+    let spec = rekindle::service::ExecuteSpec {
+        program: rekindle::agent::Program::Shell("sleep 50000".into()),
+        plain_interpreter: false,
+        env: Default::default(),
+        cwd: String::new(),
+        timeout: Some(60 * SECOND),
+        memory_bytes: 0,
+        output_limit: 0,
+    };
+    let began = tokio::time::Instant::now();
+    let ran = service.execute(&Caller::local(), made.id.as_str(), spec, Default::default(), "").await;
+    ran.expect("it is in use for longer than it may be idle");
+    assert!(began.elapsed() >= 50 * SECOND);
+    advance(9 * SECOND).await;
+    assert_eq!(state(service, &made).await, RUNNING, "the end of a call starts the clock anew");
+    advance(2 * SECOND).await;
+    assert_eq!(ended(service, &made).await, EndReason::Idle);
+}
+
+#[tokio::test]
+async fn a_pause_stops_both_clocks() {
+    let place = Place::new().await;
+    let (service, caller) = (&place.service, Caller::local());
+    let made = made(service, 100, 20).await;
+    pause();
+    advance(15 * SECOND).await;
+    for _ in 0..2 {
+        let paused = service.pause(&caller, made.id.as_str()).await.expect("paused, however often");
+        assert_eq!((paused.state, paused.expires_at), (SandboxState::Paused, None));
+    }
+    assert!(place.machine().is_paused());
+    advance(3600 * SECOND).await;
+    assert_eq!(state(service, &made).await, (SandboxState::Paused, None));
+    for _ in 0..2 {
+        let resumed = service.resume(&caller, made.id.as_str()).await.expect("resumed, however often");
+        assert_eq!(resumed.state, SandboxState::Running);
+        assert!(resumed.usage.running < 20 * SECOND, "a pause is not paid for: {:?}", resumed.usage.running);
+    }
+    assert!(!place.machine().is_paused());
+    advance(4 * SECOND).await;
+    assert_eq!(state(service, &made).await, RUNNING);
+    advance(2 * SECOND).await;
+    assert_eq!(ended(service, &made).await, EndReason::Idle, "a pause does not start the idle clock anew");
+}
+
+#[tokio::test]
+async fn a_timeout_can_be_changed_within_the_longest_life() {
+    let service = |config: &mut ServiceConfig| config.max_ttl = 100 * SECOND;
+    let place = Place::with(Wishes { service, ..Wishes::default() }).await;
+    let (service, caller) = (&place.service, Caller::local());
+    let too_long = CreateSpec { ttl: Some(101 * SECOND), ..CreateSpec::default() };
+    service.create(&caller, too_long).await.expect_err("beyond the maximum");
+    let made = made(service, 40, 0).await;
+    pause();
+    advance(30 * SECOND).await;
+    service
+        .set_timeout(&caller, made.id.as_str(), Some(71 * SECOND), None)
+        .expect_err("100 from its creation");
+    service.set_timeout(&caller, made.id.as_str(), Some(60 * SECOND), None).expect("within");
+    advance(59 * SECOND).await;
+    assert_eq!(state(service, &made).await, RUNNING, "its first 40 seconds no longer count");
+    service.set_timeout(&caller, made.id.as_str(), None, Some(3 * SECOND)).expect("an idle timeout");
+    service.set_timeout(&caller, made.id.as_str(), Some(10 * SECOND), None).expect("still within");
+    advance(4 * SECOND).await;
+    assert_eq!(ended(service, &made).await, EndReason::Idle);
+    service.set_timeout(&caller, made.id.as_str(), Some(SECOND), None).expect_err("too late");
+}
+
+#[tokio::test]
+async fn over_the_wire_a_pause_is_refused_while_busy_and_calls_are_while_paused() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let pause = || v1::PauseRequest { sandbox: id.clone() };
+    let busy = tokio::spawn({
+        let (mut client, request) = (client.clone(), shell(&id, "sleep 600000"));
+        async move { client.sandboxes.execute(request).await }
+    });
+    until("running", || guest.running() == 1).await;
+    let detail = refused(client.sandboxes.pause(pause()).await, Code::FailedPrecondition, ErrorReason::Busy);
+    assert!(detail.retryable && !detail.hint.is_empty());
+    busy.abort();
+    until("killed", || guest.running() == 0).await;
+    // The call's end is noted a moment after its program's.
+    let paused = in_time("paused", async {
+        loop {
+            match client.sandboxes.pause(pause()).await {
+                Ok(paused) => return paused.into_inner(),
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    })
+    .await;
+    assert_eq!((paused.state(), paused.expires_at_millis), (v1::SandboxState::Paused, 0));
+    let late = client.sandboxes.execute(shell(&id, "true")).await;
+    refused(late, Code::FailedPrecondition, ErrorReason::SandboxPaused);
+    let look = v1::StatRequest { sandbox: id.clone(), path: "x".into() };
+    refused(client.sandboxes.stat(look).await, Code::FailedPrecondition, ErrorReason::SandboxPaused);
+    let resumed = client.sandboxes.resume(v1::ResumeRequest { sandbox: id.clone() }).await.expect("resumed");
+    assert!(resumed.into_inner().expires_at_millis > 0);
+    assert_eq!(output(&mut client, &id, "echo again").await, "again\n");
+
+    place.engine.inject(Operation::Pause, Fault::Fail("/secret/path of the host".into()));
+    let status = client.sandboxes.pause(pause()).await.expect_err("the machine refuses");
+    assert_eq!(
+        (status.code(), crate::place::detail(&status).reason()),
+        (Code::Internal, ErrorReason::Internal)
+    );
+    assert!(!status.message().contains("secret"), "{status:?}");
+    assert_eq!(output(&mut client, &id, "echo still").await, "still\n", "it goes on as it was");
+    client.sandboxes.pause(pause()).await.expect("paused");
+    let gone = client.sandboxes.destroy(v1::DestroyRequest { sandbox: id }).await.expect("also while paused");
+    assert_eq!(gone.into_inner().state(), v1::SandboxState::Ended);
+}
+
+#[tokio::test]
+async fn over_the_wire_time_runs_out_for_the_call_under_way_too() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let create = v1::CreateRequest { ttl_millis: 500, ..v1::CreateRequest::default() };
+    let (id, _) = place.sandbox_with(&mut client, create).await;
+    let call = client.sandboxes.execute(shell(&id, "sleep 600000"));
+    let cut = tokio::time::timeout(SOON, call).await.expect("in time");
+    let detail = refused(cut, Code::Unavailable, ErrorReason::SandboxEnded);
+    assert_eq!(detail.end.expect("how").reason(), v1::EndReason::Expired);
+    let beyond = v1::SetTimeoutRequest { sandbox: id, ttl_millis: 1000, idle_timeout_millis: 0 };
+    refused(client.sandboxes.set_timeout(beyond).await, Code::FailedPrecondition, ErrorReason::SandboxEnded);
+}
+
+#[tokio::test]
+async fn a_lost_machine_and_a_lost_agent_are_told_to_the_call_in_get_and_in_watch() {
+    for (machine, reason, end) in [
+        (true, ErrorReason::VmLost, v1::EndReason::VmLost),
+        (false, ErrorReason::AgentLost, v1::EndReason::AgentLost),
+    ] {
+        let place = Place::new().await;
+        let mut client = place.client().await;
+        let (id, guest) = place.sandbox(&mut client).await;
+        let watch = v1::WatchRequest { sandbox: id.clone(), ..v1::WatchRequest::default() };
+        let mut events = client.sandboxes.watch(watch).await.expect("watches").into_inner();
+        let call = tokio::spawn({
+            let (mut client, request) = (client.clone(), shell(&id, "sleep 600000"));
+            async move { client.sandboxes.execute(request).await }
+        });
+        until("running", || guest.running() == 1).await;
+        if machine {
+            place.machine().crash();
+        } else {
+            guest.crash();
+        }
+        let detail = refused(in_time("told", call).await.expect("no panic"), Code::Unavailable, reason);
+        assert_eq!(detail.end.expect("how").reason(), end);
+        let event = in_time("an event", events.message()).await.expect("watches").expect("an event");
+        assert_eq!(event.kind(), v1::EventKind::Ended);
+        let told = event.sandbox.expect("a sandbox");
+        let got =
+            client.sandboxes.get(v1::GetRequest { sandbox: id.clone() }).await.expect("found").into_inner();
+        for sandbox in [told, got] {
+            assert_eq!(sandbox.state(), v1::SandboxState::Ended);
+            assert_eq!(sandbox.end.expect("an end").reason(), end);
+        }
+        let late = client.sandboxes.execute(shell(&id, "true")).await;
+        refused(late, Code::FailedPrecondition, ErrorReason::SandboxEnded);
+        assert!(!place.machine().is_alive(), "nothing is left");
+        until("room", || place.service.overview().pool.memory_mib.used == 0).await;
+    }
+}

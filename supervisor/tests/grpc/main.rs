@@ -1,0 +1,17 @@
+//! The service over its real server and a real client, on the fake engine: what callers see, what reaches the
+//! guest, and that nobody's misbehaviour reaches anyone else.
+
+mod auth;
+mod errors;
+mod execute;
+mod files;
+mod hostile;
+mod idempotency;
+mod lifecycle;
+mod live;
+mod place;
+mod raw;
+mod sandboxes;
+mod shutdown;
+mod tokens;
+mod watch;

@@ -1,0 +1,168 @@
+//! Watch, the timeline, and what is counted.
+
+use rekindle::service::{Caller, Ledger};
+use rekindle_api::v1::{self, EventKind};
+use rekindle_api::{Code, Streaming};
+use std::time::Duration;
+
+use crate::place::{MIB, Place, Wishes, in_time, output, shell};
+
+async fn next(events: &mut Streaming<v1::Event>) -> (EventKind, String) {
+    let event = in_time("an event", events.message()).await.expect("watches").expect("an event");
+    (event.kind(), event.sandbox.expect("a sandbox").id)
+}
+
+fn coloured(colour: &str) -> v1::CreateRequest {
+    v1::CreateRequest { metadata: [("colour".into(), colour.into())].into(), ..Default::default() }
+}
+
+#[tokio::test]
+async fn everything_that_happens_to_a_sandbox_is_told_in_order() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (old, _) = place.sandbox_with(&mut client, coloured("blue")).await;
+    let request = v1::WatchRequest { include_existing: true, ..Default::default() };
+    let mut all = client.sandboxes.watch(request).await.expect("watches").into_inner();
+    let red = v1::WatchRequest { metadata: coloured("red").metadata, ..Default::default() };
+    let mut red = client.sandboxes.watch(red).await.expect("watches").into_inner();
+    let one = v1::WatchRequest { sandbox: old.clone(), ..Default::default() };
+    let mut one = client.sandboxes.watch(one).await.expect("watches").into_inner();
+    assert_eq!(next(&mut all).await, (EventKind::Existing, old.clone()));
+
+    let (new, _) = place.sandbox_with(&mut client, coloured("red")).await;
+    client.sandboxes.pause(v1::PauseRequest { sandbox: new.clone() }).await.expect("paused");
+    client.sandboxes.resume(v1::ResumeRequest { sandbox: new.clone() }).await.expect("resumed");
+    let longer = v1::SetTimeoutRequest { sandbox: new.clone(), ttl_millis: 60_000, idle_timeout_millis: 0 };
+    client.sandboxes.set_timeout(longer).await.expect("changed");
+    client.sandboxes.destroy(v1::DestroyRequest { sandbox: new.clone() }).await.expect("destroyed");
+    for events in [&mut all, &mut red] {
+        for kind in [
+            EventKind::Created,
+            EventKind::Paused,
+            EventKind::Resumed,
+            EventKind::TimeoutChanged,
+            EventKind::Ended,
+        ] {
+            assert_eq!(next(events).await, (kind, new.clone()));
+        }
+    }
+    client.sandboxes.destroy(v1::DestroyRequest { sandbox: old.clone() }).await.expect("destroyed");
+    assert_eq!(next(&mut one).await, (EventKind::Ended, old.clone()), "and nothing of the other");
+    let ended = v1::WatchRequest { sandbox: old.clone(), include_existing: true, ..Default::default() };
+    let mut ended = client.sandboxes.watch(ended).await.expect("a record is there").into_inner();
+    assert_eq!(next(&mut ended).await, (EventKind::Existing, old));
+}
+
+#[tokio::test]
+async fn a_watcher_that_does_not_keep_up_is_told_so_and_holds_nobody_up() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    // Large events, so that what is under way on the connection is soon full.
+    let metadata = (0..32).map(|number| (format!("key-{number}"), "x".repeat(1000))).collect();
+    let (id, _) = place.sandbox_with(&mut client, v1::CreateRequest { metadata, ..Default::default() }).await;
+    let mut slow = place.client().await;
+    let mut events = slow.sandboxes.watch(v1::WatchRequest::default()).await.expect("watches").into_inner();
+    for _ in 0..2000 {
+        let longer = place.service.set_timeout(&Caller::local(), &id, Some(Duration::from_secs(60)), None);
+        longer.expect("changed");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(output(&mut client, &id, "echo quick").await, "quick\n");
+    let lagged = in_time("the end", async {
+        loop {
+            match events.message().await {
+                Ok(event) => assert!(event.is_some(), "it must not end in silence"),
+                Err(status) => return status,
+            }
+        }
+    })
+    .await;
+    assert_eq!(lagged.code(), Code::OutOfRange, "{lagged:?}");
+    let detail = crate::place::detail(&lagged);
+    assert_eq!(detail.reason(), v1::ErrorReason::WatchLagged);
+    assert!(detail.retryable && !detail.hint.is_empty());
+}
+
+#[tokio::test]
+async fn the_timeline_has_every_call_with_its_cost_and_outlives_the_sandbox() {
+    let service = |config: &mut rekindle::service::ServiceConfig| config.timeline_entries = 5;
+    let place = Place::with(Wishes { service, ..Wishes::default() }).await;
+    let mut client = place.client().await;
+    let (id, _) = place.sandbox(&mut client).await;
+    let timeline = || v1::TimelineRequest { sandbox: id.clone() };
+    client.sandboxes.execute(shell(&id, "true")).await.expect("ran");
+    client.sandboxes.execute(shell(&id, "true")).await.expect("ran");
+    let request = v1::ExecuteRequest { stdin: "12345".into(), ..shell(&id, "cat; fail 2") };
+    client.sandboxes.execute(request).await.expect("ran");
+    let missing = v1::StatRequest { sandbox: id.clone(), path: "missing".into() };
+    client.sandboxes.stat(missing).await.expect_err("not there");
+    client.sandboxes.execute(shell(&id, "kill 9")).await.expect("ran");
+    client
+        .sandboxes
+        .execute(v1::ExecuteRequest { timeout_millis: 20, ..shell(&id, "sleep 60000") })
+        .await
+        .expect("ran");
+    client
+        .sandboxes
+        .list_files(v1::ListFilesRequest { sandbox: id.clone(), ..Default::default() })
+        .await
+        .expect("listed");
+    client.sandboxes.destroy(v1::DestroyRequest { sandbox: id.clone() }).await.expect("destroyed");
+    let told = client.sandboxes.timeline(timeline()).await.expect("a record").into_inner();
+    let rows: Vec<_> = told
+        .entries
+        .iter()
+        .map(|entry| {
+            (entry.call.as_str(), entry.execution.as_str(), entry.subject.as_str(), entry.outcome.as_str())
+        })
+        .collect();
+    assert_eq!(told.dropped, 2);
+    assert_eq!(
+        rows,
+        [
+            ("execute", "ex-3", "cat; fail 2", "exited:2"),
+            ("stat", "", "missing", "not_found"),
+            ("execute", "ex-4", "kill 9", "signaled:9"),
+            ("execute", "ex-5", "sleep 60000", "timed_out"),
+            ("list_files", "", ".", "ok"),
+        ]
+    );
+    let cat = &told.entries[0];
+    assert_eq!((cat.bytes_in, cat.bytes_out), (5, 5));
+    assert!(cat.cpu_micros > 0 && cat.peak_memory_bytes > 0 && cat.duration_micros > 0);
+    assert!(told.entries.windows(2).all(|pair| pair[0].at_millis <= pair[1].at_millis));
+}
+
+#[tokio::test]
+async fn usage_is_summed_as_sandboxes_end_and_survives_in_the_ledger() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("usage.jsonl");
+    let ledger = Ledger::open(&path).expect("a ledger");
+    let place = Place::with(Wishes { ledger, ..Wishes::default() }).await;
+    let mut client = place.client().await;
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let (id, _) = place.sandbox(&mut client).await;
+        client.sandboxes.execute(shell(&id, "echo 12345")).await.expect("ran");
+        client
+            .sandboxes
+            .execute(v1::ExecuteRequest { stdin: "123".into(), ..shell(&id, "true") })
+            .await
+            .expect("ran");
+        ids.push(id);
+    }
+    let usage = || v1::UsageRequest { tenant: String::new() };
+    let before = client.host.usage(usage()).await.expect("told").into_inner().tenants;
+    assert_eq!((before[0].tenant.as_str(), before[0].running, before[0].sandboxes), ("local", 2, 0));
+    client.sandboxes.destroy(v1::DestroyRequest { sandbox: ids[0].clone() }).await.expect("destroyed");
+    place.machine().crash();
+    crate::place::until("both ended", || place.service.overview().sandboxes == 0).await;
+    let after = client.host.usage(usage()).await.expect("told").into_inner().tenants;
+    let [local] = &after[..] else { panic!("{after:?}") };
+    assert_eq!((local.running, local.sandboxes, local.executions), (0, 2, 4));
+    assert_eq!((local.bytes_in, local.bytes_out), (6, 12));
+    assert!(local.memory_mib_seconds >= 2 * MIB);
+    let kept = Ledger::open(&path).expect("read again").sums();
+    assert_eq!((kept["local"].sandboxes, kept["local"].executions, kept["local"].bytes_out), (2, 4, 12));
+    assert_eq!(kept["local"].running_millis, local.running_millis);
+}
