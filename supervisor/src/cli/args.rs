@@ -1,5 +1,7 @@
 //! The words of the command line, as types.
 
+mod remote;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +10,11 @@ use rekindle::agent::GuestPath;
 use rekindle::config::TemplateName;
 use rekindle::engine::detect::EngineChoice;
 use rekindle::host::cgroup::CpuQuota;
+
+pub use self::remote::*;
+use super::completions::ShellName;
+use super::config::{ConfigCommand, ConfigOptions};
+use super::token::TokenCommand;
 
 /// Sandboxes for coding agents: microVMs restored from pre-warmed snapshots.
 #[derive(Debug, Parser)]
@@ -23,6 +30,14 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Print a script that completes this command line in a shell
+    Completions {
+        /// The shell
+        shell: ShellName,
+    },
+    /// Check the configuration of the service, or print its reference
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Show what was found on this machine and whether a sandbox can run
     Doctor(DoctorOptions),
     /// Restore a sandbox, run one program in it, print its output, destroy it
@@ -30,6 +45,13 @@ pub enum Command {
     /// List, build, verify and remove the snapshots of templates
     #[command(subcommand)]
     Template(TemplateCommand),
+    /// Serve sandboxes over gRPC until told to stop
+    Serve(Box<ServeOptions>),
+    /// Make, list and remove the tokens callers show
+    #[command(subcommand)]
+    Token(TokenCommand),
+    #[command(flatten)]
+    Remote(Box<RemoteCommand>),
 }
 
 /// Options of `doctor`.
@@ -38,6 +60,19 @@ pub struct DoctorOptions {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeOptions {
+    #[command(flatten)]
+    pub config: ConfigOptions,
+    /// Which virtual machine monitor to use instead of the configured one: auto, firecracker or qemu
+    #[arg(long, env = "REKINDLE_ENGINE", value_parser = engine)]
+    pub engine: Option<EngineChoice>,
+    /// Development only: run Firecracker without its jailer, as this user and with a view of all files
+    #[arg(long)]
+    pub no_jail: bool,
 }
 
 /// What every command that starts machines takes.

@@ -1,7 +1,7 @@
 //! `rekindle doctor`: what was found on this machine, which engine that makes, and what to do about the rest.
 
 use rekindle::config::Dirs;
-use rekindle::engine::detect::{self, EngineChoice, HostFacts};
+use rekindle::engine::detect::{self, EngineChoice, HostFacts, Programs};
 use rekindle::host::advice;
 use rekindle::host::cgroup::CgroupManager;
 use rekindle::store::{Artifacts, Store};
@@ -34,7 +34,7 @@ struct Finding {
 
 /// Runs the command: code 0 when a sandbox can run here.
 pub fn doctor(options: &DoctorOptions) -> anyhow::Result<u8> {
-    let facts = HostFacts::probe(None);
+    let facts = HostFacts::probe(Programs::default());
     let mut findings = vec![kvm(&facts), firecracker(&facts), qemu(&facts)];
     let decision = detect::decide(EngineChoice::Auto, &facts);
     findings.push(match &decision {

@@ -2,13 +2,18 @@
 //! error; a failure of our own ends with code 125 and, where something can be done, a `hint:`.
 
 mod args;
+mod completions;
+mod config;
 mod doctor;
 mod failure;
 mod laps;
 mod progress;
+mod remote;
 mod run;
+mod serve;
 mod setup;
 mod template;
+mod token;
 
 use std::process::ExitCode;
 
@@ -29,16 +34,26 @@ pub fn main() -> ExitCode {
             return if help { ExitCode::SUCCESS } else { ExitCode::from(OWN_FAILURE) };
         }
     };
-    init_logging(arguments.verbose);
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+    // A service has a log of its own, and as many threads as the host has cores; a command needs few.
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if !matches!(arguments.command, Command::Serve(_)) {
+        init_logging(arguments.verbose);
+        builder.worker_threads(2);
+    }
+    let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failure::report(&anyhow::Error::new(error).context("no runtime")),
     };
     let done = runtime.block_on(async {
         match arguments.command {
+            Command::Completions { shell } => completions::completions(shell),
+            Command::Config(command) => config::config(&command),
             Command::Doctor(options) => doctor::doctor(&options),
             Command::Run(options) => run::run(*options).await,
+            Command::Serve(options) => serve::serve(*options).await,
             Command::Template(command) => template::template(command).await,
+            Command::Token(command) => token::token(command),
+            Command::Remote(command) => remote::remote(*command).await,
         }
     });
     // Nothing that still waits in the background may hold up the end.

@@ -1,11 +1,11 @@
 //! What commands that start machines need: directories, engine, limits, recipes, store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rekindle::config::{Dirs, Recipe, RecipeError, TemplateName};
 use rekindle::engine::EngineKind;
-use rekindle::engine::detect::{self, Decision};
+use rekindle::engine::detect::{self, Decision, Programs};
 use rekindle::engine::firecracker::Confinement;
 use rekindle::host::cgroup::CgroupManager;
 use rekindle::store::{Artifacts, Difference, DifferenceKind, Snapshot, Store, StoreError};
@@ -33,8 +33,18 @@ impl Setup {
     /// Looks at the machine, undoes what killed commands left, and opens the store.
     pub fn open(options: &MachineOptions) -> anyhow::Result<Self> {
         let dirs = Dirs::find()?;
+        Self::open_with(options, None, &dirs)
+    }
+
+    /// The same with a Firecracker that is configured.
+    pub fn open_with(
+        options: &MachineOptions,
+        firecracker: Option<&Path>,
+        dirs: &Dirs,
+    ) -> anyhow::Result<Self> {
         let confinement = if options.no_jail { Confinement::Bare } else { Confinement::Jailed };
-        let (engine, decision) = detect::detect_confined(options.engine, None, confinement)?;
+        let (engine, decision) =
+            detect::detect_confined(options.engine, Programs { qemu: None, firecracker }, confinement)?;
         if options.no_jail && decision.engine == EngineKind::Firecracker {
             // Not a log message, which could be turned off.
             eprintln!(
@@ -61,8 +71,13 @@ impl Setup {
         if host.reclaimed().supervisors > 0 {
             tracing::info!("undid what {} killed commands had left", host.reclaimed().supervisors);
         }
-        let templates = template_dirs(&dirs);
+        let templates = template_dirs(dirs);
         Ok(Self { host, store, artifacts: Artifacts::new(&dirs.cache), decision, templates })
+    }
+
+    /// Limits this host cannot enforce, each with the reason.
+    pub fn unenforced(&self) -> Vec<String> {
+        self.host.cgroups().unenforced().iter().map(ToString::to_string).collect()
     }
 
     /// The recipe of a template with the kernel and image it needs.

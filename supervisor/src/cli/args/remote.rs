@@ -1,0 +1,330 @@
+//! The words of the commands that talk to a server: `create`, `exec`, `put` and so on. Parsed here, carried out
+//! in `cli/remote`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, Subcommand};
+use rekindle::host::cgroup::CpuQuota;
+
+use super::{cpus, size, variable};
+
+/// The longest time that can be asked for; what is allowed is the server's to say.
+const LONGEST: f64 = 366.0 * 86_400.0;
+
+/// What to do on a server.
+#[derive(Debug, Subcommand)]
+pub enum RemoteCommand {
+    /// Create a sandbox and print its id
+    Create(On<CreateOptions>),
+    /// Run a program in a sandbox
+    Exec(On<ExecOptions>),
+    /// Copy a file into a sandbox
+    Put(On<PutOptions>),
+    /// Copy a file, or a directory as a tar archive, out of a sandbox
+    Get(On<GetOptions>),
+    /// List a directory of a sandbox
+    Ls(On<LsOptions>),
+    /// List sandboxes
+    Ps(On<PsOptions>),
+    /// Show everything about a sandbox
+    Inspect(On<OneOptions>),
+    /// Show every call to a sandbox with its outcome and cost
+    Timeline(On<OneOptions>),
+    /// Stop a sandbox's processors and its clocks
+    Pause(On<OneOptions>),
+    /// Let a paused sandbox run again
+    Resume(On<OneOptions>),
+    /// Set how long a sandbox still has
+    Timeout(On<TimeoutOptions>),
+    /// End sandboxes
+    Rm(On<RmOptions>),
+    /// Print what happens to sandboxes, as it happens
+    Watch(On<WatchOptions>),
+    /// Show sandboxes, the pool and how full the host is, every second
+    Top(On<TopOptions>),
+    /// Show how full the host is
+    Status(On<JsonOptions>),
+    /// Show what tenants have used
+    Usage(On<UsageOptions>),
+    /// List the templates of the server
+    Templates(On<JsonOptions>),
+}
+
+/// A command and the server it is for.
+#[derive(Debug, Args)]
+pub struct On<T: Args> {
+    #[command(flatten)]
+    pub options: T,
+    #[command(flatten)]
+    pub server: ServerOptions,
+}
+
+/// Which server, and how to be let in.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Server")]
+pub struct ServerOptions {
+    /// unix:/PATH or https://HOST:PORT; the socket of this machine's server when left out
+    #[arg(long, value_name = "URL", env = "REKINDLE_SERVER")]
+    pub server: Option<String>,
+    /// The token to show; visible to other users of this machine, so better a variable or a file
+    #[arg(long, value_name = "TOKEN", env = "REKINDLE_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// A file with the token in it; goes before --token
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// PEM of the authority that signed the server's certificate; those of this machine when left out
+    #[arg(long, value_name = "FILE", env = "REKINDLE_CA")]
+    pub ca: Option<PathBuf>,
+    /// PEM of the certificate to show, where the server asks for one
+    #[arg(long, value_name = "FILE", env = "REKINDLE_CLIENT_CERT", requires = "client_key")]
+    pub client_cert: Option<PathBuf>,
+    /// PEM of that certificate's key
+    #[arg(long, value_name = "FILE", env = "REKINDLE_CLIENT_KEY", requires = "client_cert")]
+    pub client_key: Option<PathBuf>,
+}
+
+/// Options of `create`.
+#[derive(Debug, Args)]
+pub struct CreateOptions {
+    /// The template; the server's default when left out
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub template: String,
+    /// How long it lives, in seconds or such as 10m
+    #[arg(long, value_name = "S", value_parser = span)]
+    pub ttl: Option<Duration>,
+    /// How long it may go without a call
+    #[arg(long, value_name = "S", value_parser = span)]
+    pub idle: Option<Duration>,
+    /// Share of the host's processors, such as 0.5 or 2
+    #[arg(long, value_name = "N", value_parser = cpus)]
+    pub cpus: Option<CpuQuota>,
+    /// Memory of all programs in it, such as 256M or 1G
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory: Option<u64>,
+    /// Processes and threads at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pids: Option<u32>,
+    /// A variable every program sees; repeatable
+    #[arg(long, value_name = "K=V", value_parser = variable)]
+    pub env: Vec<(String, String)>,
+    /// A word of your own about it; repeatable
+    #[arg(long, value_name = "K=V", value_parser = variable)]
+    pub meta: Vec<(String, String)>,
+    /// How long to wait for room when the host is full
+    #[arg(long, value_name = "S", value_parser = span)]
+    pub wait: Option<Duration>,
+    /// Print the sandbox as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `exec`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("program").required(true).args(["python", "node", "sh", "argv"]))]
+pub struct ExecOptions {
+    /// Hand standard input on to the program; its output is printed as it comes
+    #[arg(short, long)]
+    pub interactive: bool,
+    /// Give the program a terminal; with -i this one
+    #[arg(short, long, conflicts_with_all = ["json", "key"])]
+    pub tty: bool,
+    /// Wall-clock limit of the program, in seconds or such as 10m
+    #[arg(long, value_name = "S", value_parser = span)]
+    pub timeout: Option<Duration>,
+    /// Working directory in the sandbox
+    #[arg(long, value_name = "DIR", default_value = "", hide_default_value = true)]
+    pub cwd: String,
+    /// A variable of the program's environment; repeatable
+    #[arg(long, value_name = "K=V", value_parser = variable)]
+    pub env: Vec<(String, String)>,
+    /// Memory of the program, such as 256M or 1G
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory: Option<u64>,
+    /// Characters of each output stream that are shown; 4000 when left out
+    #[arg(long, value_name = "CHARS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub output_limit: Option<u32>,
+    /// Print all output as it comes instead of a shortened text at the end
+    #[arg(long, conflicts_with_all = ["json", "key"])]
+    pub stream: bool,
+    /// Run the program once however often this is called with the same key
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+    /// Start an interpreter for --python or --node instead of using a warm one
+    #[arg(long)]
+    pub plain: bool,
+    /// Print outcome, output and usage as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The sandbox: its id, or as much of it as no other begins with
+    pub sandbox: String,
+    /// Python source to run
+    #[arg(long, value_name = "CODE")]
+    pub python: Option<String>,
+    /// JavaScript source to run with Node
+    #[arg(long, value_name = "CODE")]
+    pub node: Option<String>,
+    /// A line for the shell
+    #[arg(long, value_name = "CMD")]
+    pub sh: Option<String>,
+    /// A program of the sandbox and its arguments
+    #[arg(last = true)]
+    pub argv: Vec<String>,
+}
+
+/// Options of `put`.
+#[derive(Debug, Args)]
+pub struct PutOptions {
+    /// The sandbox
+    pub sandbox: String,
+    /// The file to copy; - for standard input
+    pub local: PathBuf,
+    /// Where to, absolute or relative to the user's home
+    pub guest: OsString,
+    /// Refuse when there is something already
+    #[arg(long)]
+    pub no_clobber: bool,
+    /// Print the written file as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `get`.
+#[derive(Debug, Args)]
+pub struct GetOptions {
+    /// The sandbox
+    pub sandbox: String,
+    /// The file or directory, absolute or relative to the user's home
+    pub guest: OsString,
+    /// Where to; - for standard output
+    pub local: PathBuf,
+}
+
+/// Options of `ls`.
+#[derive(Debug, Args)]
+pub struct LsOptions {
+    /// The sandbox
+    pub sandbox: String,
+    /// The directory; the user's home when left out
+    pub path: Option<OsString>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `ps`.
+#[derive(Debug, Args)]
+pub struct PsOptions {
+    /// Also those that have ended
+    #[arg(short, long)]
+    pub all: bool,
+    /// Only those with this word about them; repeatable
+    #[arg(long, value_name = "K=V", value_parser = variable)]
+    pub meta: Vec<(String, String)>,
+    /// Print ids only
+    #[arg(short, long, conflicts_with = "json")]
+    pub quiet: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// One sandbox, for people or programs.
+#[derive(Debug, Args)]
+pub struct OneOptions {
+    /// The sandbox: its id, or as much of it as no other begins with
+    pub sandbox: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `timeout`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["ttl", "idle"]))]
+pub struct TimeoutOptions {
+    /// The sandbox
+    pub sandbox: String,
+    /// How long it still lives from now on, in seconds or such as 10m
+    #[arg(long, value_name = "S", value_parser = span)]
+    pub ttl: Option<Duration>,
+    /// How long it may go without a call
+    #[arg(long, value_name = "S", value_parser = span)]
+    pub idle: Option<Duration>,
+    /// Print the sandbox as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `rm`.
+#[derive(Debug, Args)]
+pub struct RmOptions {
+    /// The sandboxes
+    #[arg(required_unless_present = "all")]
+    pub sandboxes: Vec<String>,
+    /// Every sandbox of the tenant
+    #[arg(long, conflicts_with = "sandboxes")]
+    pub all: bool,
+}
+
+/// Options of `watch`.
+#[derive(Debug, Args)]
+pub struct WatchOptions {
+    /// Only this sandbox
+    pub sandbox: Option<String>,
+    /// Only sandboxes with this word about them; repeatable
+    #[arg(long, value_name = "K=V", value_parser = variable)]
+    pub meta: Vec<(String, String)>,
+    /// Begin with the sandboxes that are there
+    #[arg(long)]
+    pub existing: bool,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `top`.
+#[derive(Debug, Args)]
+pub struct TopOptions {
+    /// Print one screen and end, as when standard output is no terminal
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// Options of `usage`.
+#[derive(Debug, Args)]
+pub struct UsageOptions {
+    /// Only this tenant
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub tenant: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// For people or programs.
+#[derive(Debug, Args)]
+pub struct JsonOptions {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `90`, `1.5`, `90s`, `10m`, `2h` or `1d`. Never nothing: zero means something else to a server.
+fn span(text: &str) -> Result<Duration, String> {
+    let (digits, unit) = match text.char_indices().last() {
+        Some((at, 's')) => (&text[..at], 1.0),
+        Some((at, 'm')) => (&text[..at], 60.0),
+        Some((at, 'h')) => (&text[..at], 3_600.0),
+        Some((at, 'd')) => (&text[..at], 86_400.0),
+        _ => (text, 1.0),
+    };
+    match digits.parse::<f64>().map(|number| number * unit) {
+        Ok(seconds) if (0.001..=LONGEST).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("a time is needed, in seconds or such as 90s, 10m or 2h, of at most a year".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

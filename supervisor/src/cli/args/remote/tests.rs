@@ -1,0 +1,84 @@
+//! Words that are taken and words that are not.
+
+use clap::Parser;
+
+use super::super::{Arguments, Command};
+use super::*;
+
+fn parse(words: &[&str]) -> Result<RemoteCommand, String> {
+    let words = ["rekindle"].iter().chain(words);
+    match Arguments::try_parse_from(words).map_err(|error| error.to_string())?.command {
+        Command::Remote(command) => Ok(*command),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn exec(words: &[&str]) -> Result<ExecOptions, String> {
+    let words: Vec<&str> = ["exec"].iter().chain(words).copied().collect();
+    match parse(&words)? {
+        RemoteCommand::Exec(on) => Ok(on.options),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_words_fit_together() {
+    use clap::CommandFactory as _;
+    Arguments::command().debug_assert();
+}
+
+#[test]
+fn a_program_follows_its_sandbox() {
+    let options = exec(&["-it", "ab12", "--", "bash", "-l"]).expect("right");
+    assert!(options.interactive && options.tty);
+    assert_eq!((options.sandbox.as_str(), options.argv), ("ab12", vec!["bash".to_owned(), "-l".into()]));
+    let options = exec(&["ab12", "--sh", "ls | wc", "--timeout", "2m", "--env", "A=b=c"]).expect("right");
+    assert_eq!(options.timeout, Some(Duration::from_secs(120)));
+    assert_eq!(options.env, [("A".to_owned(), "b=c".to_owned())]);
+}
+
+#[test]
+fn exactly_one_program_is_needed_for_an_execution() {
+    assert!(exec(&["ab12"]).is_err());
+    assert!(exec(&["--python", "1"]).is_err(), "without a sandbox");
+    assert!(exec(&["ab12", "--python", "1", "--", "ls"]).is_err());
+    assert!(exec(&["ab12", "ls"]).is_err(), "a program's words come after --");
+}
+
+#[test]
+fn what_cannot_go_together_is_refused() {
+    for wrong in [["-t", "--json"], ["--stream", "--json"], ["-t", "--key=a"], ["--stream", "--key=a"]] {
+        assert!(exec(&[wrong[0], wrong[1], "ab12", "--", "ls"]).is_err(), "{wrong:?}");
+    }
+    for wrong in [
+        &["rm"][..],
+        &["rm", "--all", "a"],
+        &["timeout", "a"],
+        &["put", "a", "b"],
+        &["ps", "--quiet", "--json"],
+        &["ps", "--meta", "x"],
+        &["status", "--client-cert", "a.pem"],
+    ] {
+        assert!(parse(wrong).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_time_is_never_nothing() {
+    assert_eq!(span("1.5"), Ok(Duration::from_millis(1_500)));
+    assert_eq!(span("90s"), Ok(Duration::from_secs(90)));
+    assert_eq!(span("2h"), Ok(Duration::from_secs(7_200)));
+    assert_eq!(span("1d"), Ok(Duration::from_secs(86_400)));
+    for wrong in ["", "0", "0.0001", "-1", "m", "NaN", "inf", "1e300", "5 m", "400d", "10é"] {
+        assert!(span(wrong).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn every_command_takes_a_server() {
+    let RemoteCommand::Ps(on) = parse(&["ps", "--server", "unix:/a", "--token", "x"]).expect("right") else {
+        panic!("another command");
+    };
+    assert_eq!(on.server.server.as_deref(), Some("unix:/a"));
+    assert_eq!(on.server.token.as_deref(), Some("x"));
+}

@@ -1,0 +1,156 @@
+//! An execution with live output, input and signals, on a terminal of its own where that is asked for.
+//!
+//! Without a terminal the first interrupt from the keyboard goes to the program and the second ends this
+//! command. With one all keys go to the program. Whatever ends this command, the call ends with it, and with the
+//! call the program.
+
+use std::io::Read as _;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use rekindle_api::Streaming;
+use rekindle_api::client::Client;
+use rekindle_api::v1::execute_event::Event;
+use rekindle_api::v1::execute_input::Input;
+use rekindle_api::v1::{ExecuteEvent, ExecuteInput, ExecuteRequest, ExecuteStart};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::Ended;
+use crate::cli::args::ExecOptions;
+use crate::cli::remote::interrupt::{SIGNAL_BASE, interrupted};
+use crate::cli::remote::refusal;
+use crate::cli::remote::requests::{Closed, Requests, requests};
+use crate::cli::remote::terminal::{self, Mode, Terminal};
+
+/// Pieces in which standard input is forwarded.
+const STDIN_PIECE: usize = 64 * 1024;
+/// The signals this file handles, by number.
+const SIGINT: u8 = 2;
+const SIGPIPE: u8 = 13;
+
+/// Runs it.
+pub(super) async fn live(
+    client: &mut Client,
+    options: &ExecOptions,
+    request: ExecuteRequest,
+) -> anyhow::Result<Ended> {
+    // Listened for before the program starts: a change in between would be lost.
+    let resized = if options.tty { Some(signal(SignalKind::window_change())?) } else { None };
+    let (inputs, stream) = requests();
+    let start = ExecuteStart {
+        request: Some(request),
+        terminal: options.tty.then(terminal::size),
+        live_stdin: options.interactive,
+    };
+    // The call takes the stream right away, so there is room.
+    let _ = send(&inputs, Input::Start(start)).await;
+    let keyboard = options.tty && options.interactive;
+    let run = async {
+        let events = client.sandboxes.execute_stream(stream).await.map_err(refusal::refused)?.into_inner();
+        // Only now: a refusal is shown on a terminal as it was.
+        let raw = if keyboard { Some(Terminal::enter(Mode::Raw)?) } else { None };
+        if options.interactive {
+            tokio::spawn(forward_stdin(inputs.clone()));
+        }
+        if let Some(resized) = resized {
+            tokio::spawn(forward_size(resized, inputs.clone()));
+        }
+        let print = !options.json;
+        let ended = pump(events, print, tokio::io::stdout(), tokio::io::stderr()).await;
+        drop(raw);
+        ended
+    };
+    tokio::select! {
+        ended = run => ended,
+        number = asked_to_end(&inputs, keyboard) => Ok(Ended::Left(SIGNAL_BASE + number)),
+    }
+}
+
+/// Prints what comes until the end does.
+async fn pump(
+    mut events: Streaming<ExecuteEvent>,
+    print: bool,
+    mut stdout: impl AsyncWrite + Unpin,
+    mut stderr: impl AsyncWrite + Unpin,
+) -> anyhow::Result<Ended> {
+    while let Some(event) = events.message().await.map_err(refusal::refused)? {
+        let written = match event.event {
+            Some(Event::Stdout(data)) if print => write(&mut stdout, &data).await,
+            Some(Event::Stderr(data)) if print => write(&mut stderr, &data).await,
+            Some(Event::Finished(finished)) => return Ok(Ended::Finished(Box::new(finished))),
+            _ => Ok(()),
+        };
+        match written {
+            Ok(()) => {}
+            // Nobody reads any more: end as a local program would.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                return Ok(Ended::Left(SIGNAL_BASE + SIGPIPE));
+            }
+            Err(error) => return Err(error).context("cannot print the program's output"),
+        }
+    }
+    bail!(
+        "the server ended the execution without a result\nhint: `rekindle timeline` says what happened to it"
+    )
+}
+
+async fn write(out: &mut (impl AsyncWrite + Unpin), data: &[u8]) -> std::io::Result<()> {
+    out.write_all(data).await?;
+    out.flush().await
+}
+
+/// Completes with the number of the signal this command has to end for.
+async fn asked_to_end(inputs: &Requests<ExecuteInput>, keyboard: bool) -> u8 {
+    if keyboard {
+        return interrupted(true).await;
+    }
+    let Ok(mut interrupts) = signal(SignalKind::interrupt()) else {
+        return interrupted(false).await;
+    };
+    let twice = async {
+        interrupts.recv().await;
+        let _ = send(inputs, Input::Signal(SIGINT.into())).await;
+        interrupts.recv().await;
+        SIGINT
+    };
+    tokio::select! {
+        number = twice => number,
+        number = interrupted(false) => number,
+    }
+}
+
+/// Hands our own standard input on. It is read on a thread that nobody waits for: a read from a pipe or a
+/// terminal that stays open has no end.
+async fn forward_stdin(inputs: Requests<ExecuteInput>) {
+    let (pieces, mut read) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        let mut input = std::io::stdin().lock();
+        let mut piece = vec![0; STDIN_PIECE];
+        while let Ok(n @ 1..) = input.read(&mut piece) {
+            if pieces.blocking_send(Bytes::copy_from_slice(&piece[..n])).is_err() {
+                return;
+            }
+        }
+    });
+    while let Some(piece) = read.recv().await {
+        if send(&inputs, Input::Stdin(piece)).await.is_err() {
+            return;
+        }
+    }
+    let _ = send(&inputs, Input::StdinEnd(true)).await;
+}
+
+/// Tells the program's terminal when ours changes its size.
+async fn forward_size(mut resized: Signal, inputs: Requests<ExecuteInput>) {
+    while resized.recv().await.is_some() {
+        if send(&inputs, Input::Resize(terminal::size())).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn send(inputs: &Requests<ExecuteInput>, input: Input) -> Result<(), Closed> {
+    inputs.send(ExecuteInput { input: Some(input) }).await
+}

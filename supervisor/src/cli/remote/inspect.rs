@@ -1,0 +1,114 @@
+//! `rekindle inspect`: everything about one sandbox.
+
+use rekindle_api::client::Client;
+use rekindle_api::v1::{GetRequest, Sandbox};
+
+use super::table::{Side, Table};
+use super::{print, ps, quantity, refusal, resolve, view};
+use crate::cli::args::OneOptions;
+
+/// Runs the command.
+pub async fn inspect(mut client: Client, options: OneOptions) -> anyhow::Result<u8> {
+    let sandbox = resolve::resolve(&mut client, &options.sandbox).await?;
+    let sandbox = client.sandboxes.get(GetRequest { sandbox }).await.map_err(refusal::refused)?.into_inner();
+    show(&sandbox, options.json)?;
+    Ok(0)
+}
+
+/// Prints a sandbox whole.
+pub(super) fn show(sandbox: &Sandbox, json: bool) -> anyhow::Result<()> {
+    if json {
+        return print::json(&view::Sandbox::from(sandbox));
+    }
+    print::text(&text(sandbox, quantity::now_millis()))
+}
+
+fn text(sandbox: &Sandbox, now: u64) -> String {
+    let mut facts = Table::facts();
+    facts.fact("id", &sandbox.id);
+    facts.fact("template", &sandbox.template);
+    facts.fact("tenant", &sandbox.tenant);
+    facts.fact("state", ps::state(sandbox));
+    if let Some(end) = &sandbox.end {
+        facts.fact("ended", format!("{} UTC: {}", quantity::moment(end.at_millis), end.message));
+    }
+    facts.fact("created", format!("{} UTC", quantity::moment(sandbox.created_at_millis)));
+    facts.fact("time left", ps::left(sandbox, now));
+    facts.fact("idle timeout", or(sandbox.idle_timeout_millis, "none", quantity::millis));
+    facts.fact("metadata", ps::metadata(&sandbox.metadata));
+    let limits = sandbox.limits.unwrap_or_default();
+    facts.fact("processors", or(limits.cpu_millis.into(), "not limited", quantity::cpus));
+    facts.fact("memory limit", or(limits.memory_bytes, "the machine's", quantity::size));
+    facts.fact("process limit", or(limits.pids.into(), "the guest's", |pids| pids.to_string()));
+    let usage = sandbox.usage.unwrap_or_default();
+    facts.fact("running for", quantity::millis(usage.running_millis));
+    facts.fact("executions", usage.executions.to_string());
+    facts.fact("processor time", quantity::micros(usage.cpu_micros));
+    let (memory, peak) = (usage.memory_bytes, usage.memory_peak_bytes);
+    facts.fact(
+        "memory",
+        format!("{}, at most {}", quantity::size_or_dash(memory), quantity::size_or_dash(peak)),
+    );
+    facts.fact(
+        "bytes in, out",
+        format!("{}, {}", quantity::size(usage.bytes_in), quantity::size(usage.bytes_out)),
+    );
+    let mut text = facts.text();
+    if let Some(start) = &sandbox.start {
+        text.push_str(&format!(
+            "\nstart: {} in {}, {} of it waiting for room\n",
+            view::start(start.kind),
+            quantity::micros(start.total_micros),
+            quantity::micros(start.queued_micros)
+        ));
+        let mut stages = Table::new(&[("STAGE", Side::Left), ("TOOK", Side::Right)]);
+        for stage in &start.stages {
+            stages.row([stage.name.clone(), quantity::micros(stage.micros)]);
+        }
+        if !start.stages.is_empty() {
+            text.push_str(&stages.text());
+        }
+    }
+    text
+}
+
+/// The number as it reads, or a word for none.
+fn or(number: u64, none: &str, shown: impl Fn(u64) -> String) -> String {
+    if number == 0 { none.to_owned() } else { shown(number) }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What a person reads.
+
+    use rekindle_api::v1::{End, EndReason, SandboxState, Stage, Start, StartKind};
+
+    use super::*;
+
+    #[test]
+    fn the_end_and_the_start_are_told() {
+        let sandbox = Sandbox {
+            id: "ab12".into(),
+            state: SandboxState::Ended.into(),
+            end: Some(End {
+                reason: EndReason::VmLost.into(),
+                message: "it \u{1b}crashed".into(),
+                at_millis: 1_700_000_000_000,
+            }),
+            start: Some(Start {
+                kind: StartKind::Parked.into(),
+                queued_micros: 10,
+                stages: vec![Stage { name: "claim".into(), micros: 900 }],
+                total_micros: 1_200,
+            }),
+            ..Sandbox::default()
+        };
+        let text = text(&sandbox, 0);
+        assert!(text.contains("state:           ended (vm_lost)\n"), "{text}");
+        assert!(text.contains("ended:           2023-11-14 22:13:20 UTC: it \\u{1b}crashed\n"), "{text}");
+        assert!(text.contains("idle timeout:    none\n"), "{text}");
+        assert!(text.ends_with(
+            "\nstart: parked in 1.2 ms, 10 µs of it waiting for room\nSTAGE    TOOK\nclaim  900 µs\n"
+        ));
+    }
+}

@@ -1,0 +1,62 @@
+//! The commands that talk to a server over its API, one file each: `create`, `exec`, `put` and so on. Called by
+//! the command line. They know the API and nothing of what is behind it, and never print a guest's bytes to a
+//! terminal unescaped, a program's own output excepted.
+
+mod connection;
+mod create;
+mod escape;
+mod exec;
+mod get;
+mod inspect;
+mod interrupt;
+mod ls;
+mod pause;
+mod print;
+mod ps;
+mod put;
+mod quantity;
+mod refusal;
+mod requests;
+mod resolve;
+mod resume;
+mod rm;
+mod status;
+mod table;
+mod templates;
+mod terminal;
+mod timeline;
+mod timeout;
+mod top;
+mod transfer;
+mod usage;
+mod view;
+mod watch;
+
+use self::connection::connect;
+use super::args::RemoteCommand;
+
+/// Runs one of the commands.
+pub async fn remote(command: RemoteCommand) -> anyhow::Result<u8> {
+    match command {
+        RemoteCommand::Create(on) => create::create(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Exec(on) => exec::exec(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Put(on) => put::put(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Get(on) => get::get(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Ls(on) => ls::ls(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Ps(on) => ps::ps(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Inspect(on) => inspect::inspect(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Timeline(on) => timeline::timeline(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Pause(on) => pause::pause(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Resume(on) => resume::resume(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Timeout(on) => timeout::timeout(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Rm(on) => rm::rm(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Watch(on) => watch::watch(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Top(on) => top::top(connect(&on.server).await?, &on.options).await,
+        RemoteCommand::Status(on) => status::status(connect(&on.server).await?, &on.options).await,
+        RemoteCommand::Usage(on) => usage::usage(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Templates(on) => templates::templates(connect(&on.server).await?, &on.options).await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

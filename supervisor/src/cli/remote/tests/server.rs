@@ -1,0 +1,257 @@
+//! A server in this process that answers as a test needs it: three sandboxes, a program that echoes, files in
+//! memory.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _, stream};
+use rekindle_api::client::{Client, Target};
+use rekindle_api::v1::download_response::Part as Down;
+use rekindle_api::v1::execute_event::Event as Output;
+use rekindle_api::v1::execute_input::Input;
+use rekindle_api::v1::host_server::{Host, HostServer};
+use rekindle_api::v1::sandboxes_server::{Sandboxes, SandboxesServer};
+use rekindle_api::v1::upload_request::Part as Up;
+use rekindle_api::v1::*;
+use rekindle_api::{Code, Request, Status, Streaming};
+use sha2::{Digest as _, Sha256};
+use tokio::net::UnixListener;
+use tonic::Response;
+
+type Answer<T> = Result<Response<T>, Status>;
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// What the server has.
+#[derive(Debug, Default)]
+pub struct State {
+    /// Files by path.
+    pub files: HashMap<Bytes, Bytes>,
+    /// How uploads ended: whether each was complete.
+    pub uploads: Vec<bool>,
+    /// Sandboxes that were destroyed.
+    pub destroyed: Vec<String>,
+    /// What live executions were started with.
+    pub started: Vec<ExecuteStart>,
+    /// What single executions were asked for.
+    pub executed: Vec<ExecuteRequest>,
+}
+
+/// A server that runs, and a way to it.
+pub struct Server {
+    /// Its state.
+    pub state: Arc<Mutex<State>>,
+    dir: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts one.
+    pub fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let listener = UnixListener::bind(dir.path().join("s")).expect("a socket");
+        let state = Arc::new(Mutex::new(State::default()));
+        let incoming = stream::unfold(listener, async |listener| {
+            Some((listener.accept().await.map(|(connection, _)| connection), listener))
+        });
+        let sandboxes = SandboxesServer::new(Fake(Arc::clone(&state)));
+        let host = HostServer::new(Fake(Arc::clone(&state)));
+        let server = tonic::transport::Server::builder().add_service(sandboxes).add_service(host);
+        tokio::spawn(server.serve_with_incoming(incoming));
+        Self { state, dir }
+    }
+
+    /// Connects to it.
+    pub async fn client(&self) -> Client {
+        Client::connect(&Target::Socket(self.dir.path().join("s")), None).await.expect("it listens")
+    }
+
+    /// How to name it on a command line.
+    pub fn url(&self) -> String {
+        format!("unix:{}", self.dir.path().join("s").display())
+    }
+}
+
+struct Fake(Arc<Mutex<State>>);
+
+fn sandboxes() -> Vec<Sandbox> {
+    let one = |id: &str| Sandbox { id: id.into(), state: SandboxState::Running.into(), ..Sandbox::default() };
+    vec![one("aa11"), one("ab22"), one("ab33")]
+}
+
+fn refuse<T>(code: Code, reason: ErrorReason, message: &str) -> Result<T, Status> {
+    let detail = ErrorDetail { reason: reason.into(), hint: "ask nicely".into(), ..ErrorDetail::default() };
+    Err(rekindle_api::status(code, message.into(), &detail))
+}
+
+fn exited(exit_code: u32) -> ExecuteResponse {
+    ExecuteResponse { outcome: Outcome::Exited.into(), exit_code, ..ExecuteResponse::default() }
+}
+
+#[tonic::async_trait]
+impl Sandboxes for Fake {
+    async fn get(&self, request: Request<GetRequest>) -> Answer<Sandbox> {
+        let id = request.into_inner().sandbox;
+        match sandboxes().into_iter().find(|sandbox| sandbox.id == id) {
+            Some(sandbox) => Ok(Response::new(sandbox)),
+            None => refuse(Code::NotFound, ErrorReason::UnknownSandbox, "no such sandbox"),
+        }
+    }
+
+    /// One sandbox a page, so that pages are followed.
+    async fn list(&self, request: Request<ListRequest>) -> Answer<ListResponse> {
+        let at = request.into_inner().page_token.parse().unwrap_or(0);
+        let all = sandboxes();
+        let next_page_token = if at + 1 < all.len() { (at + 1).to_string() } else { String::new() };
+        let sandboxes = all.into_iter().skip(at).take(1).collect();
+        Ok(Response::new(ListResponse { sandboxes, next_page_token }))
+    }
+
+    async fn execute(&self, request: Request<ExecuteRequest>) -> Answer<ExecuteResponse> {
+        self.0.lock().expect("state").executed.push(request.into_inner());
+        Ok(Response::new(exited(3)))
+    }
+
+    type ExecuteStreamStream = Answers<ExecuteEvent>;
+
+    /// `cat`, which ends with 7 at the end of its input, and by a signal when it gets one.
+    async fn execute_stream(
+        &self,
+        request: Request<Streaming<ExecuteInput>>,
+    ) -> Answer<Self::ExecuteStreamStream> {
+        let mut inputs = request.into_inner();
+        let Some(Input::Start(start)) = inputs.message().await?.and_then(|first| first.input) else {
+            return refuse(Code::InvalidArgument, ErrorReason::InvalidRequest, "no start");
+        };
+        let live = start.live_stdin;
+        self.0.lock().expect("state").started.push(start);
+        if !live {
+            let events = [
+                Output::Started(ExecuteStarted::default()),
+                Output::Stdout(Bytes::from_static(b"out\xff")),
+                Output::Stderr(Bytes::from_static(b"err")),
+                Output::Finished(exited(7)),
+            ];
+            let events = events.map(|event| Ok(ExecuteEvent { event: Some(event) }));
+            return Ok(Response::new(stream::iter(events).boxed()));
+        }
+        let echoed = inputs.filter_map(async |input| match input.ok()?.input? {
+            Input::Stdin(data) => Some(Output::Stdout(data)),
+            Input::StdinEnd(_) => Some(Output::Finished(exited(7))),
+            _ => None,
+        });
+        Ok(Response::new(echoed.map(|event| Ok(ExecuteEvent { event: Some(event) })).boxed()))
+    }
+
+    async fn upload(&self, request: Request<Streaming<UploadRequest>>) -> Answer<UploadResponse> {
+        let mut parts = request.into_inner();
+        let Some(Up::File(file)) = parts.message().await?.and_then(|first| first.part) else {
+            return refuse(Code::InvalidArgument, ErrorReason::InvalidRequest, "no file");
+        };
+        if &file.path[..] == b"forbidden" {
+            return refuse(Code::PermissionDenied, ErrorReason::PermissionDenied, "not there");
+        }
+        let mut content = Vec::new();
+        let complete = loop {
+            match parts.message().await {
+                Ok(Some(UploadRequest { part: Some(Up::Chunk(chunk)) })) => content.extend_from_slice(&chunk),
+                Ok(Some(_)) => return refuse(Code::InvalidArgument, ErrorReason::InvalidRequest, "twice"),
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        let mut state = self.0.lock().expect("state");
+        state.uploads.push(complete);
+        let sha256 = Bytes::copy_from_slice(&Sha256::digest(&content));
+        let info = FileInfo { size: content.len() as u64, mode: file.mode, sha256, ..FileInfo::default() };
+        if complete {
+            state.files.insert(file.path, content.into());
+        }
+        Ok(Response::new(UploadResponse { file: Some(info) }))
+    }
+
+    type DownloadStream = Answers<DownloadResponse>;
+
+    /// The files; `short` lacks its end, and `changed` its bytes.
+    async fn download(&self, request: Request<DownloadRequest>) -> Answer<Self::DownloadStream> {
+        let path = request.into_inner().path;
+        let Some(content) = self.0.lock().expect("state").files.get(&path).cloned() else {
+            return refuse(Code::NotFound, ErrorReason::NotFound, "no such file");
+        };
+        let sha256 = Bytes::copy_from_slice(&Sha256::digest(&content));
+        let end = DownloadEnd { size: content.len() as u64, sha256, file: None };
+        let mut sent = content.to_vec();
+        if &path[..] == b"changed" {
+            sent[0] ^= 1;
+        }
+        let mut parts: Vec<Down> =
+            sent.chunks(100_000).map(|chunk| Down::Chunk(Bytes::copy_from_slice(chunk))).collect();
+        if &path[..] != b"short" {
+            parts.push(Down::End(end));
+        }
+        let parts = parts.into_iter().map(|part| Ok(DownloadResponse { part: Some(part) }));
+        Ok(Response::new(stream::iter(parts).boxed()))
+    }
+
+    async fn destroy(&self, request: Request<DestroyRequest>) -> Answer<Sandbox> {
+        let id = request.into_inner().sandbox;
+        if id == "ab22" {
+            return refuse(Code::Internal, ErrorReason::Internal, "it clings to life");
+        }
+        self.0.lock().expect("state").destroyed.push(id);
+        Ok(Response::new(Sandbox::default()))
+    }
+
+    async fn create(&self, _: Request<CreateRequest>) -> Answer<Sandbox> {
+        refuse(Code::ResourceExhausted, ErrorReason::HostFull, "no room")
+    }
+
+    async fn list_files(&self, _: Request<ListFilesRequest>) -> Answer<ListFilesResponse> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn stat(&self, _: Request<StatRequest>) -> Answer<FileInfo> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn remove(&self, _: Request<RemoveRequest>) -> Answer<RemoveResponse> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn pause(&self, _: Request<PauseRequest>) -> Answer<Sandbox> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn resume(&self, _: Request<ResumeRequest>) -> Answer<Sandbox> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn set_timeout(&self, _: Request<SetTimeoutRequest>) -> Answer<Sandbox> {
+        Err(Status::unimplemented(""))
+    }
+
+    type WatchStream = Answers<Event>;
+
+    async fn watch(&self, _: Request<WatchRequest>) -> Answer<Self::WatchStream> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn timeline(&self, _: Request<TimelineRequest>) -> Answer<TimelineResponse> {
+        Err(Status::unimplemented(""))
+    }
+}
+
+#[tonic::async_trait]
+impl Host for Fake {
+    async fn list_templates(&self, _: Request<ListTemplatesRequest>) -> Answer<ListTemplatesResponse> {
+        Ok(Response::new(ListTemplatesResponse::default()))
+    }
+
+    async fn status(&self, _: Request<StatusRequest>) -> Answer<StatusResponse> {
+        refuse(Code::PermissionDenied, ErrorReason::MissingScope, "the scope admin is needed")
+    }
+
+    async fn usage(&self, _: Request<UsageRequest>) -> Answer<UsageResponse> {
+        Ok(Response::new(UsageResponse::default()))
+    }
+}

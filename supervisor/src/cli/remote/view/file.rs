@@ -1,0 +1,82 @@
+//! A file of a guest.
+
+use std::fmt::Write as _;
+
+use rekindle_api::v1;
+use serde::Serialize;
+
+use super::word;
+
+/// A file.
+#[derive(Debug, Serialize)]
+pub struct File {
+    path: String,
+    /// The exact bytes in hexadecimal, where the path is no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
+    kind: String,
+    size: u64,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    modified_nanos: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link_target: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link_target_hex: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+}
+
+impl From<&v1::FileInfo> for File {
+    fn from(from: &v1::FileInfo) -> Self {
+        let some = |bytes: &[u8]| (!bytes.is_empty()).then(|| hex(bytes));
+        let target = &from.link_target[..];
+        Self {
+            path: String::from_utf8_lossy(&from.path).into_owned(),
+            path_hex: unless_text(&from.path),
+            kind: word::file_kind(from.kind),
+            size: from.size,
+            mode: from.mode,
+            uid: from.uid,
+            gid: from.gid,
+            modified_nanos: from.modified_nanos,
+            link_target: (!target.is_empty()).then(|| String::from_utf8_lossy(target).into_owned()),
+            link_target_hex: unless_text(target),
+            sha256: some(&from.sha256),
+        }
+    }
+}
+
+fn unless_text(bytes: &[u8]) -> Option<String> {
+    std::str::from_utf8(bytes).is_err().then(|| hex(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    //! What a program reads.
+
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_no_text_keeps_its_bytes() {
+        let info = v1::FileInfo { path: Bytes::from_static(b"a\xff"), ..v1::FileInfo::default() };
+        let json = serde_json::to_value(File::from(&info)).expect("it can be shown");
+        assert_eq!(json["path"], "a\u{fffd}");
+        assert_eq!(json["path_hex"], "61ff");
+        assert_eq!(json.get("link_target"), None);
+        let info = v1::FileInfo { path: Bytes::from_static(b"a\x1b"), ..v1::FileInfo::default() };
+        let text = serde_json::to_string(&File::from(&info)).expect("it can be shown");
+        assert!(!text.chars().any(char::is_control) && !text.contains("path_hex"), "{text}");
+    }
+}

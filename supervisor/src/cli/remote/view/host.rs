@@ -1,0 +1,160 @@
+//! Facts about a host: templates, fill levels, sums, and the past of a sandbox.
+
+use rekindle_api::v1;
+use serde::Serialize;
+
+/// A template.
+#[derive(Debug, Serialize)]
+pub struct Template {
+    name: String,
+    description: String,
+    vcpus: u32,
+    memory_bytes: u64,
+    disk_bytes: u64,
+    is_default: bool,
+}
+
+/// How full a host is.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    version: String,
+    engine: String,
+    started_at_millis: u64,
+    sandboxes: u32,
+    memory_used_bytes: u64,
+    memory_budget_bytes: u64,
+    cpu_used_millis: u64,
+    cpu_budget_millis: u64,
+    queued: u32,
+    pools: Vec<Pool>,
+    unenforced_limits: Vec<String>,
+    draining: bool,
+}
+
+/// How full the pool of one template is.
+#[derive(Debug, Serialize)]
+struct Pool {
+    template: String,
+    parked: u32,
+    prespawned: u32,
+    filling: u32,
+    claims_parked: u64,
+    claims_prespawned: u64,
+    claims_restored: u64,
+}
+
+/// What a tenant has used.
+#[derive(Debug, Serialize)]
+pub struct TenantUsage {
+    tenant: String,
+    sandboxes: u64,
+    executions: u64,
+    running_millis: u64,
+    cpu_micros: u64,
+    memory_mib_seconds: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    running: u64,
+}
+
+/// What happened in a sandbox.
+#[derive(Debug, Serialize)]
+pub struct Timeline {
+    entries: Vec<Entry>,
+    dropped: u64,
+}
+
+/// One call.
+#[derive(Debug, Serialize)]
+struct Entry {
+    call: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    execution: String,
+    subject: String,
+    at_millis: u64,
+    duration_micros: u64,
+    outcome: String,
+    cpu_micros: u64,
+    peak_memory_bytes: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+impl From<v1::Template> for Template {
+    fn from(from: v1::Template) -> Self {
+        let v1::Template { name, description, vcpus, memory_bytes, disk_bytes, is_default } = from;
+        Self { name, description, vcpus, memory_bytes, disk_bytes, is_default }
+    }
+}
+
+impl From<v1::StatusResponse> for Status {
+    fn from(from: v1::StatusResponse) -> Self {
+        Self {
+            version: from.version,
+            engine: from.engine,
+            started_at_millis: from.started_at_millis,
+            sandboxes: from.sandboxes,
+            memory_used_bytes: from.memory_used_bytes,
+            memory_budget_bytes: from.memory_budget_bytes,
+            cpu_used_millis: from.cpu_used_millis,
+            cpu_budget_millis: from.cpu_budget_millis,
+            queued: from.queued,
+            pools: from.pools.into_iter().map(Pool::from).collect(),
+            unenforced_limits: from.unenforced_limits,
+            draining: from.draining,
+        }
+    }
+}
+
+impl From<v1::PoolLevel> for Pool {
+    fn from(from: v1::PoolLevel) -> Self {
+        Self {
+            template: from.template,
+            parked: from.parked,
+            prespawned: from.prespawned,
+            filling: from.filling,
+            claims_parked: from.claims_parked,
+            claims_prespawned: from.claims_prespawned,
+            claims_restored: from.claims_restored,
+        }
+    }
+}
+
+impl From<v1::TenantUsage> for TenantUsage {
+    fn from(from: v1::TenantUsage) -> Self {
+        Self {
+            tenant: from.tenant,
+            sandboxes: from.sandboxes,
+            executions: from.executions,
+            running_millis: from.running_millis,
+            cpu_micros: from.cpu_micros,
+            memory_mib_seconds: from.memory_mib_seconds,
+            bytes_in: from.bytes_in,
+            bytes_out: from.bytes_out,
+            running: from.running,
+        }
+    }
+}
+
+impl From<v1::TimelineResponse> for Timeline {
+    fn from(from: v1::TimelineResponse) -> Self {
+        Self { entries: from.entries.into_iter().map(Entry::from).collect(), dropped: from.dropped }
+    }
+}
+
+impl From<v1::TimelineEntry> for Entry {
+    fn from(from: v1::TimelineEntry) -> Self {
+        Self {
+            call: from.call,
+            execution: from.execution,
+            subject: from.subject,
+            at_millis: from.at_millis,
+            duration_micros: from.duration_micros,
+            outcome: from.outcome,
+            cpu_micros: from.cpu_micros,
+            peak_memory_bytes: from.peak_memory_bytes,
+            bytes_in: from.bytes_in,
+            bytes_out: from.bytes_out,
+        }
+    }
+}

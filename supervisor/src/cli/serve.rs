@@ -1,0 +1,290 @@
+//! `rekindle serve`: the supervisor as a service, until it is told to stop.
+//!
+//! ```text
+//! configuration ──▶ engine, store, templates ──▶ pool ──▶ service ──▶ listen ──▶ ready
+//! SIGTERM, SIGINT ──▶ no new sandboxes ──▶ calls finish (bounded) ──▶ sandboxes, pool, sockets gone
+//! SIGHUP ──▶ tokens and audit log opened again
+//! ```
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use rekindle::config::server::EngineName;
+use rekindle::config::tokens::TokenFile;
+use rekindle::config::{Dirs, ServerConfig};
+use rekindle::engine::EngineKind;
+use rekindle::engine::detect::EngineChoice;
+use rekindle::grpc::{Doorkeeper, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles};
+use rekindle::host::memory;
+use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
+use rekindle::service::{Ledger, Service, ServiceConfig};
+use rekindle::telemetry::{Audit, Logging, Metrics, MetricsServer};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use super::args::{MachineOptions, ServeOptions};
+use super::setup::Setup;
+
+/// How long connections have to close once everything behind them is gone.
+const LAST_CALLS: Duration = Duration::from_secs(2);
+/// How often figures of all machines are brought up to date.
+const FIGURES: Duration = Duration::from_secs(5);
+
+/// Runs the command.
+pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
+    let config = options.config.load()?.config;
+    let _logging = Logging::init(&config.telemetry)?;
+    let mut signals = Signals::new()?;
+    let dirs = Dirs::find()?;
+    let metrics = Arc::new(Metrics::new());
+    let audit = Arc::new(match &config.telemetry.audit_log {
+        Some(path) => Audit::to_file(path, metrics.audit_lost())?,
+        None => Audit::to_log(),
+    });
+    let tokens = config.auth.tokens.as_deref().map(TokenFile::open).transpose()?;
+    let door = Doorkeeper::new(tokens, config.auth.socket_requires_token);
+
+    let machine = MachineOptions {
+        engine: options.engine.unwrap_or(match config.engine.kind {
+            EngineName::Auto => EngineChoice::Auto,
+            EngineName::Firecracker => EngineChoice::Forced(EngineKind::Firecracker),
+            EngineName::Qemu => EngineChoice::Forced(EngineKind::Qemu),
+        }),
+        no_jail: options.no_jail,
+        require_limits: config.engine.require_limits,
+    };
+    let setup = Setup::open_with(&machine, config.engine.firecracker.as_deref(), &dirs)?;
+    let facts = HostFacts { engine: engine(&setup), unenforced: setup.unenforced() };
+    let templates = load_templates(&setup, &config).await?;
+    let host = Arc::new(setup.host);
+    let pool = Pool::start(host, templates, pool_config(&config));
+    let ledger = Ledger::open(&dirs.data.join("usage.jsonl"))?;
+    let service = Service::new(service_config(&config), pool, ledger, Arc::clone(&metrics));
+
+    let listeners = listen(&config, &dirs).await?;
+    let server_options = ServerOptions {
+        max_connections: config.listen.max_connections as usize,
+        max_streams: config.listen.max_streams_per_connection,
+        facts,
+    };
+    let server = Server::new(service.clone(), Arc::clone(&door), Arc::clone(&audit), server_options).await?;
+    let handle = server.handle();
+    let (stop_figures, stopped) = watch::channel(false);
+    let figures = serve_metrics(&config, &service, stopped).await?;
+    announce(&config, &dirs, &listeners);
+    let mut serving = tokio::spawn(server.serve(listeners));
+
+    let ended = loop {
+        tokio::select! {
+            ended = &mut serving => break Some(ended),
+            wish = signals.next() => match wish {
+                Wish::Reload => reload(&door, &audit),
+                Wish::Stop => break None,
+            },
+        }
+    };
+    match ended {
+        Some(ended) => {
+            service.shut_down(Duration::ZERO).await;
+            ended.context("the server panicked")??;
+        }
+        None => {
+            tracing::info!("shutting down");
+            finish(&service, &handle, &mut signals, Duration::from_secs(config.shutdown.drain_s)).await;
+            // Whoever only watches would keep the server for ever.
+            if tokio::time::timeout(LAST_CALLS, &mut serving).await.is_err() {
+                serving.abort();
+                let _ = serving.await;
+            }
+        }
+    }
+    stop_figures.send_replace(true);
+    for task in figures {
+        let _ = task.await;
+    }
+    if !audit.flush() {
+        tracing::error!("not all of the audit log could be written");
+    }
+    tracing::info!("gone");
+    Ok(0)
+}
+
+/// The engine in one line.
+fn engine(setup: &Setup) -> String {
+    let identity = setup.host.engine().identity();
+    format!("{} {} ({})", identity.engine, identity.version, identity.accelerator)
+}
+
+/// Drains and ends everything; a second signal cuts the drain short.
+async fn finish(service: &Service, handle: &ServerHandle, signals: &mut Signals, within: Duration) {
+    handle.drain().await;
+    let patient = service.shut_down(within);
+    tokio::select! {
+        () = patient => {}
+        () = async { while signals.next().await != Wish::Stop {} } => {
+            tracing::warn!("asked again: calls under way are cut off");
+            service.shut_down(Duration::ZERO).await;
+        }
+    }
+    handle.stop();
+}
+
+fn reload(door: &Doorkeeper, audit: &Audit) {
+    audit.reopen();
+    match door.tokens().map(TokenFile::reload) {
+        Some(Ok(change)) => tracing::info!(?change, "the tokens were read again"),
+        Some(Err(error)) => tracing::error!(%error, "the tokens could not be read again; the old ones count"),
+        None => {}
+    }
+}
+
+/// Loads, and where needed builds, every template that is served.
+async fn load_templates(setup: &Setup, config: &ServerConfig) -> anyhow::Result<Vec<PooledTemplate>> {
+    let mut templates = Vec::new();
+    for (name, levels) in config.templates() {
+        let source = setup.source(&name)?;
+        let snapshot = Arc::new(setup.snapshot(&source).await?);
+        let parked = Watermarks { low: levels.parked_low, high: levels.parked_high };
+        tracing::info!(template = %name, "loaded");
+        templates.push(PooledTemplate { source, snapshot, parked, prespawned: levels.prespawned });
+    }
+    anyhow::ensure!(
+        templates.iter().any(|template| template.source.recipe.name == config.sandbox.default_template),
+        "the default template {} is not among [pool.templates]\nhint: add [pool.templates.{0}] or change sandbox.default_template",
+        config.sandbox.default_template
+    );
+    Ok(templates)
+}
+
+fn pool_config(config: &ServerConfig) -> PoolConfig {
+    // A percentage without a fraction is as exact as anyone needs it.
+    let percent = |factor: f64| (factor * 100.0).round().clamp(1.0, 1_000_000.0) as u32;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    let or = |given: u64, default: u64| if given == 0 { default } else { given };
+    let memory = or(config.pool.memory_budget_mib, memory::total_mib().unwrap_or(1024) * 4 / 5);
+    // What an operator gives as a budget is meant; only the host's own cores are handed out several times.
+    let (cpu, cpu_overcommit) = match config.pool.cpu_budget_millis {
+        0 => (cores * 1000, percent(config.pool.cpu_overcommit)),
+        given => (given, 100),
+    };
+    PoolConfig {
+        memory_overcommit_percent: percent(config.pool.memory_overcommit),
+        cpu_overcommit_percent: cpu_overcommit,
+        max_queued: config.pool.max_queued,
+        fill_parallel: config.pool.fill_parallel,
+        ..PoolConfig::new(memory, cpu)
+    }
+}
+
+fn service_config(config: &ServerConfig) -> ServiceConfig {
+    let seconds = Duration::from_secs;
+    let sandbox = &config.sandbox;
+    ServiceConfig {
+        default_template: sandbox.default_template.clone(),
+        ttl: seconds(sandbox.ttl_s),
+        max_ttl: seconds(sandbox.max_ttl_s),
+        idle_timeout: (sandbox.idle_timeout_s != 0).then(|| seconds(sandbox.idle_timeout_s)),
+        execute_timeout: seconds(sandbox.execute_timeout_s),
+        max_execute_timeout: seconds(sandbox.max_execute_timeout_s),
+        output_limit: sandbox.output_limit,
+        max_output_limit: sandbox.max_output_limit,
+        max_upload_bytes: sandbox.max_upload_bytes,
+        max_download_bytes: sandbox.max_download_bytes,
+        pids: sandbox.pids,
+        queue_wait: seconds(config.pool.queue_wait_s),
+        ended_kept: sandbox.ended_kept,
+        ended_kept_for: seconds(sandbox.ended_kept_s),
+        timeline_entries: sandbox.timeline_entries,
+    }
+}
+
+fn socket_path(config: &ServerConfig, dirs: &Dirs) -> PathBuf {
+    config.listen.socket_path(&dirs.data, nix::unistd::geteuid().is_root())
+}
+
+async fn listen(config: &ServerConfig, dirs: &Dirs) -> anyhow::Result<Listeners> {
+    let mode = config.listen.mode().bits();
+    let group = config.listen.socket_group.as_deref();
+    let mut listeners = Listeners::default().socket(&socket_path(config, dirs), mode, group).await?;
+    if let (Some(address), Some(cert), Some(key)) =
+        (config.listen.tcp, &config.listen.tls_cert, &config.listen.tls_key)
+    {
+        let client_ca = config.listen.client_ca.clone();
+        listeners =
+            listeners.tcp(address, &TlsFiles { cert: cert.clone(), key: key.clone(), client_ca }).await?;
+    }
+    Ok(listeners)
+}
+
+/// Says where to connect, on standard output: whoever started this may wait for the line.
+fn announce(config: &ServerConfig, dirs: &Dirs, listeners: &Listeners) {
+    println!("serving on unix:{}", socket_path(config, dirs).display());
+    if let Some(address) = listeners.tcp_address() {
+        println!("serving on https://{address}");
+    }
+}
+
+/// Serves the metrics where that is configured, and keeps the figures of the machines up to date.
+async fn serve_metrics(
+    config: &ServerConfig,
+    service: &Service,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<Vec<tokio::task::JoinHandle<()>>> {
+    let Some(address) = config.telemetry.metrics_listen else { return Ok(Vec::new()) };
+    let until = |mut stopped: watch::Receiver<bool>| async move {
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    };
+    let (metrics, healthy) = (Arc::clone(service.metrics()), service.clone());
+    let server =
+        MetricsServer::bind(address, move || metrics.encode(), move || !healthy.overview().draining).await?;
+    println!("metrics on http://{}/metrics", server.address()?);
+    let serving = tokio::spawn(server.serve(until(stopped.clone())));
+    let service = service.clone();
+    let figures = tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(FIGURES);
+        let ended = until(stopped);
+        tokio::pin!(ended);
+        loop {
+            tokio::select! {
+                () = &mut ended => return,
+                _ = ticks.tick() => service.metrics().gauges(&service.gauges().await),
+            }
+        }
+    });
+    Ok(vec![serving, figures])
+}
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Stop,
+    Reload,
+}
+
+/// The signals a service listens to.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let on = |kind| signal(kind).context("signals cannot be listened to");
+        Ok(Self {
+            interrupt: on(SignalKind::interrupt())?,
+            terminate: on(SignalKind::terminate())?,
+            hang_up: on(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Wish {
+        tokio::select! {
+            _ = self.interrupt.recv() => Wish::Stop,
+            _ = self.terminate.recv() => Wish::Stop,
+            _ = self.hang_up.recv() => Wish::Reload,
+        }
+    }
+}
