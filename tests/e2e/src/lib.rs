@@ -1,7 +1,7 @@
 //! What the end-to-end tests and measurements share: one snapshot a process, clones of it, the real
-//! `rekindle` program, and a way to prove that nothing was left behind.
+//! `rekindle` program, its service, and a way to prove that nothing was left behind.
 //!
-//! Used by `tests/sandbox` and `benches/restore`. Everything it makes lives below one temporary directory,
+//! Used by `tests/sandbox`, `tests/service` and `benches/restore`. Everything it makes lives below one temporary directory,
 //! which is removed when the process ends, however it ends.
 
 #![forbid(unsafe_code)]
@@ -10,6 +10,7 @@ pub mod cli;
 pub mod guest;
 mod lab;
 pub mod leftovers;
+pub mod server;
 mod sweeper;
 
 pub use lab::{Lab, Unavailable, engine};

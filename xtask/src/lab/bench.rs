@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use super::machine::{Lab, Life};
-use crate::cache::{Cache, MANIFEST};
-use crate::hint::Hint;
-use crate::{repo, rootfs, setup};
+use super::stage::Stage;
+use crate::cache::Cache;
+use crate::{repo, setup};
 
 /// The directory in the share, and again in the lab's own memory.
 const DIR: &str = "bench";
@@ -22,7 +22,6 @@ pub fn run(cache: &Cache, program: &Path, template: &str, words: &[String], out:
     let _alone = cache.scratch("lab-tests")?;
     let lab = Lab::join(cache, Life::Bound)?;
     let staged = lab.share().join(DIR);
-    let _ = fs::remove_dir_all(&staged);
     stage(cache, &staged, program, template)?;
     let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
     let script = format!(
@@ -46,29 +45,11 @@ pub fn run(cache: &Cache, program: &Path, template: &str, words: &[String], out:
 }
 
 fn stage(cache: &Cache, staged: &Path, program: &Path, template: &str) -> Result<()> {
-    let put = |source: &Path, target: &str| -> Result<()> {
-        let target = staged.join(target);
-        if let Some(dir) = target.parent() {
-            fs::create_dir_all(dir)?;
-        }
-        fs::copy(source, &target)
-            .with_context(|| format!("cannot copy {}", source.display()))
-            .hint("run `cargo xtask build`")?;
-        Ok(())
-    };
-    let firecracker = setup::find_firecracker(cache).context("there is no Firecracker binary")?;
-    put(&firecracker, "bin/firecracker")?;
-    super::suite::slim(&staged.join("bin/firecracker"));
-    put(&firecracker.with_file_name("jailer"), "bin/jailer")?;
-    put(program, "bin/rekindle-bench")?;
-    put(&repo::root().join("benches/baseline.toml"), "baseline.toml")?;
-    let image = format!("images/{template}/current");
-    for (dir, file) in [("kernel/current", "vmlinux"), (image.as_str(), rootfs::IMAGE)] {
-        for name in [file, MANIFEST] {
-            put(&cache.root().join(dir).join(name), &format!("cache/{dir}/{name}"))?;
-        }
-    }
-    Ok(())
+    let stage = Stage::empty(staged.to_owned());
+    stage.monitor(&setup::find_firecracker(cache).context("there is no Firecracker binary")?)?;
+    stage.put(program, "bin/rekindle-bench")?;
+    stage.put(&repo::root().join("benches/baseline.toml"), "baseline.toml")?;
+    stage.guest(cache, template)
 }
 
 fn quote(word: &str) -> String {

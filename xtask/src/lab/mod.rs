@@ -13,6 +13,7 @@ mod bench;
 mod channel;
 mod image;
 mod machine;
+mod stage;
 mod suite;
 
 use std::io::{stderr, stdout};

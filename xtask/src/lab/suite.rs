@@ -13,7 +13,8 @@ use anyhow::{Context, Result, ensure};
 use nix::unistd::geteuid;
 
 use super::machine::{Lab, Life};
-use crate::cache::{Cache, MANIFEST};
+use super::stage::Stage;
+use crate::cache::Cache;
 use crate::hint::Hint;
 use crate::{repo, setup};
 
@@ -23,6 +24,7 @@ pub const MODULE: &str = "firecracker_on_kvm::";
 const PROGRAMS: &[Program] = &[
     Program { package: "rekindle", test: "engine_contract", module: MODULE },
     Program { package: "rekindle-e2e", test: "sandbox", module: "" },
+    Program { package: "rekindle-e2e", test: "service", module: "" },
 ];
 /// Runs the end-to-end suite in the lab too. It takes ten minutes there, and an emulated machine that is busy
 /// loses a guest now and then.
@@ -34,7 +36,7 @@ const SKIPS: &str = "skips";
 const ENGINES: &str = "engines";
 
 /// Variables that reach the tests in the lab.
-const TUNING: &[&str] = &["REKINDLE_FAULTS", "REKINDLE_ROUNDS"];
+const TUNING: &[&str] = &["REKINDLE_FAULTS", "REKINDLE_KILLS", "REKINDLE_ROUNDS", "REKINDLE_STRESS"];
 /// How often the tests are tried in a lab that breaks.
 const ATTEMPTS: u32 = 2;
 
@@ -209,40 +211,17 @@ fn here(cache: &Cache, kit: &Kit, filter: &[String], line: &mut dyn FnMut(&str))
 
 /// Puts everything the tests need into the shared directory.
 fn stage(cache: &Cache, share: &Path, kit: &Kit) -> Result<()> {
-    let suite = share.join("suite");
-    let _ = fs::remove_dir_all(&suite);
     for name in [SKIPS, ENGINES] {
         let _ = fs::remove_file(share.join(name));
     }
-    let put = |source: &Path, target: PathBuf| -> Result<()> {
-        if let Some(dir) = target.parent() {
-            fs::create_dir_all(dir)?;
-        }
-        fs::copy(source, &target)
-            .with_context(|| format!("cannot copy {}", source.display()))
-            .hint("run `cargo xtask build`")?;
-        Ok(())
-    };
-    put(&kit.firecracker, suite.join("bin/firecracker"))?;
-    slim(&suite.join("bin/firecracker"));
-    put(&kit.firecracker.with_file_name("jailer"), suite.join("bin/jailer"))?;
-    put(&kit.command, suite.join("bin").join(COMMAND))?;
-    for (dir, file) in [("kernel/current", "vmlinux"), ("images/minimal/current", "image.erofs")] {
-        for name in [file, MANIFEST] {
-            let path = Path::new(dir).join(name);
-            put(&cache.root().join(&path), suite.join("cache").join(&path))?;
-        }
-    }
+    let stage = Stage::empty(share.join("suite"));
+    stage.monitor(&kit.firecracker)?;
+    stage.put(&kit.command, Path::new("bin").join(COMMAND))?;
+    stage.guest(cache, "minimal")?;
     for program in &kit.programs {
-        put(&program.path, suite.join("tests").join(program.path.file_name().unwrap_or_default()))?;
+        stage.put(&program.path, Path::new("tests").join(program.path.file_name().unwrap_or_default()))?;
     }
     Ok(())
-}
-
-/// Takes debug information out of a Firecracker that somebody built: releases have none, and the jailer
-/// copies the program at every start. Without `strip` it stays as it is.
-pub(super) fn slim(program: &Path) {
-    let _ = Command::new("strip").arg(program).stderr(Stdio::null()).status();
 }
 
 /// A program of the workspace, up to date.

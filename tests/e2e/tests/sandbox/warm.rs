@@ -22,22 +22,30 @@ node = 2
 /// A plain Node takes seconds under emulation: one of so many snippets is run in a guest, all of them in the
 /// agent's own tests.
 const NODE_STEP: usize = 6;
+/// Executions within which a warm interpreter must be met.
+const MAX_TRIES: usize = 20;
 
 /// What a caller sees of an execution, but for how long it took.
 fn seen(finished: &Finished) -> (Outcome, &str, &str) {
     (finished.outcome, &finished.stdout.text, &finished.stderr.text)
 }
 
+/// Runs a snippet in a warm interpreter. Between two of them a new one may still be starting.
+async fn warmed(vm: &Vm, request: fn(&str) -> ExecuteRequest, source: &str) -> Finished {
+    for _ in 0..MAX_TRIES {
+        let finished = run(vm, request(source)).await;
+        if finished.interpreter == Some(Interpreter::Warmed) {
+            return finished;
+        }
+    }
+    panic!("none of {MAX_TRIES} executions met a warm interpreter: {source}");
+}
+
 /// Runs each snippet both ways and returns those that differ.
 async fn differences(vm: &Vm, request: fn(&str) -> ExecuteRequest, snippets: &[&str]) -> Vec<String> {
     let mut different = Vec::new();
     for source in snippets {
-        let warmed = loop {
-            let finished = run(vm, request(source)).await;
-            if finished.interpreter == Some(Interpreter::Warmed) {
-                break finished;
-            }
-        };
+        let warmed = warmed(vm, request, source).await;
         let plain = run(vm, ExecuteRequest { plain_interpreter: true, ..request(source) }).await;
         assert_eq!(plain.interpreter, Some(Interpreter::Plain));
         if seen(&warmed) != seen(&plain) {

@@ -1,0 +1,29 @@
+//! The service on real virtual machines: `rekindle serve` as a process, used through its API and through the
+//! command line. The same on every engine; `REKINDLE_ENGINE` names it.
+//!
+//! One program, so that one snapshot serves all of it; every server has a copy of it. Deadlines are generous,
+//! because an emulated guest on a busy host takes its time.
+
+/// The laboratory, or the end of the test as a reported skip.
+macro_rules! lab {
+    () => {
+        match rekindle_e2e::Lab::get() {
+            Ok(lab) => {
+                rekindle_test_support::ran_on!(rekindle_e2e::engine());
+                lab
+            }
+            Err(reason) => rekindle_test_support::skip!("{reason}"),
+        }
+    };
+}
+
+mod calls;
+mod command_line;
+mod guarded;
+mod killed;
+mod life;
+mod parked;
+mod python;
+mod signals;
+mod stress;
+mod terminal;

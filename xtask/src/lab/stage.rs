@@ -1,0 +1,58 @@
+//! Puts what runs in the lab into the directory it shares: programs, the monitor, the kernel, an image.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::cache::{Cache, MANIFEST};
+use crate::hint::Hint;
+use crate::rootfs;
+
+/// A directory that is being filled.
+pub struct Stage {
+    dir: PathBuf,
+}
+
+impl Stage {
+    /// Starts with nothing.
+    pub fn empty(dir: PathBuf) -> Self {
+        let _ = fs::remove_dir_all(&dir);
+        Self { dir }
+    }
+
+    /// Copies one file in.
+    pub fn put(&self, source: &Path, target: impl AsRef<Path>) -> Result<()> {
+        let target = self.dir.join(target);
+        if let Some(dir) = target.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        fs::copy(source, &target)
+            .with_context(|| format!("cannot copy {}", source.display()))
+            .hint("run `cargo xtask build`")?;
+        Ok(())
+    }
+
+    /// Firecracker with its jailer. Debug information of one that somebody built is taken out: releases have
+    /// none, and the jailer copies the program at every start. Without `strip` it stays as it is.
+    pub fn monitor(&self, firecracker: &Path) -> Result<()> {
+        self.put(firecracker, "bin/firecracker")?;
+        self.put(&firecracker.with_file_name("jailer"), "bin/jailer")?;
+        let program = self.dir.join("bin/firecracker");
+        let _ = Command::new("strip").arg(program).stderr(Stdio::null()).status();
+        Ok(())
+    }
+
+    /// The kernel and an image, as a cache of their own.
+    pub fn guest(&self, cache: &Cache, image: &str) -> Result<()> {
+        let image = format!("images/{image}/current");
+        for (dir, file) in [("kernel/current", "vmlinux"), (image.as_str(), rootfs::IMAGE)] {
+            for name in [file, MANIFEST] {
+                let path = Path::new(dir).join(name);
+                self.put(&cache.root().join(&path), Path::new("cache").join(&path))?;
+            }
+        }
+        Ok(())
+    }
+}
