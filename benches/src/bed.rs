@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -33,11 +34,11 @@ const RECIPES: [(&str, &str); 2] = [
 #[derive(Debug)]
 pub struct Bed {
     /// Where machines are made.
-    pub host: VmHost,
+    pub host: Arc<VmHost>,
     /// What the snapshot was made from.
     pub source: TemplateSource,
     /// The snapshot.
-    pub snapshot: Snapshot,
+    pub snapshot: Arc<Snapshot>,
     /// Which engine, and why.
     pub decision: Decision,
     data: PathBuf,
@@ -92,6 +93,7 @@ impl Bed {
             }
             Err(error) => return Err(error.into()),
         };
+        let (host, snapshot) = (Arc::new(host), Arc::new(snapshot));
         Ok(Self { host, source, snapshot, decision, data: dirs.data, cgroups, groups: AtomicU32::new(0) })
     }
 

@@ -113,6 +113,13 @@ const COMPARISONS: &[Comparison] = &[
         None,
     ),
     ratio(
+        "claim_over_restore",
+        "claim_parked_output",
+        "restore_output",
+        "claiming a parked machine against a restore, to the first output",
+        Some((AtMost, 1.0 / 3.0)),
+    ),
+    ratio(
         "cold_over_hot",
         "restore_cold_output",
         "restore_output",
@@ -155,6 +162,14 @@ const COMPARISONS: &[Comparison] = &[
         "an execution without its program's time against a bare round trip",
         Some((AtMost, 3.0)),
     ),
+    Comparison {
+        name: "grpc_added_ms",
+        over: "grpc_added",
+        under: None,
+        what: "what the service adds to an execution, in milliseconds",
+        promise: Some((AtMost, 1.0)),
+        engine: None,
+    },
     ratio(
         "upload_over_raw",
         "upload",

@@ -23,8 +23,9 @@ use crate::ratio;
 use crate::record::{Kind, PageCache, Record};
 use crate::report::{self, Report};
 use crate::scenario::alternatives::Alternative;
+use crate::scenario::grpc::Served;
 use crate::scenario::transfer::{self, RawChannel};
-use crate::scenario::{Scenario, burst, density, first_run, roundtrip, starts, working_set};
+use crate::scenario::{Scenario, burst, claim, density, first_run, roundtrip, starts, working_set};
 
 /// Most samples of one scenario that starts many machines at once.
 const FEW: usize = 10;
@@ -47,6 +48,7 @@ pub async fn everything(args: &Args) -> Result<bool> {
     run.starts().await;
     run.first_programs().await;
     run.warm_sandbox().await;
+    run.service().await;
     run.memory().await;
     run.bursts().await;
     let Run { record, progress, .. } = run;
@@ -102,6 +104,7 @@ impl Run<'_> {
         }
         let cold = self.cold_is_possible();
         let working_set = cold && self.args.wants(Scenario::WorkingSet);
+        let parking = self.args.wants(Scenario::ClaimParked).then(|| claim::parking(bed));
         // The first of each finds cold what a host at work has warm.
         for round in 0..=self.args.n {
             let counts = round > 0;
@@ -132,6 +135,10 @@ impl Run<'_> {
                 let (scenario, name) = (Scenario::RestorePrespawned, "restore_prespawned");
                 turn.take(scenario, name, async |record| starts::prespawned(bed, record).await).await;
             }
+            if let Some(parking) = &parking {
+                let (scenario, name) = (Scenario::ClaimParked, "claim_parked");
+                turn.take(scenario, name, async |record| claim::sample(bed, parking, record).await).await;
+            }
             if working_set {
                 let (scenario, name) = (Scenario::WorkingSet, "ws_cold_with");
                 turn.take(scenario, name, async |record| working_set::sample(bed, record).await).await;
@@ -140,6 +147,9 @@ impl Run<'_> {
                 let name = format!("{}_output", alternative.scenario);
                 turn.take(alternative.scenario, &name, async |record| alternative.sample(record)).await;
             }
+        }
+        if let Some(parking) = parking {
+            parking.drain().await;
         }
     }
 
@@ -212,6 +222,23 @@ impl Run<'_> {
             }
         }
         vm.stop().await;
+    }
+
+    /// The service in front of a warm sandbox.
+    async fn service(&mut self) {
+        if !self.args.wants(Scenario::GrpcRoundtrip) {
+            return;
+        }
+        self.progress.say("a service with a warm sandbox");
+        let served = Served::start(self.bed).await;
+        let Some(mut served) = self.or_skip(Scenario::GrpcRoundtrip, served) else { return };
+        for round in 1..=self.args.n {
+            self.turn(round, self.args.n)
+                .take(Scenario::GrpcRoundtrip, "grpc_roundtrip", async |record| served.sample(record).await)
+                .await;
+        }
+        let closed = served.close().await;
+        self.or_skip(Scenario::GrpcRoundtrip, closed);
     }
 
     async fn transfers(

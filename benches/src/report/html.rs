@@ -17,6 +17,7 @@ const STYLE: &str = include_str!("page.css");
 const STARTS: &[(&str, &str)] = &[
     ("floor_usable", "floor"),
     ("restore_prespawned_output", "monitor waiting"),
+    ("claim_parked_output", "claimed from the pool"),
     ("restore_output", "restore"),
     ("restore_cold_output", "restore, cold cache"),
     ("cold_boot_output", "cold boot"),
@@ -28,6 +29,7 @@ const DISTRIBUTIONS: &[(&str, &str)] = &[
     ("container_output", "container"),
     ("floor", "floor"),
     ("restore_prespawned", "monitor waiting"),
+    ("claim_parked", "claimed from the pool"),
     ("restore", "restore"),
     ("restore_cold", "restore, cold cache"),
     ("cold_boot", "cold boot"),

@@ -36,6 +36,14 @@ pub const WAYS: &[Way] = &[
         state: "the same, and the monitor's own start",
     },
     Way {
+        name: "sandbox claimed from the pool",
+        output: "claim_parked_output",
+        python: None,
+        kernel: "its own, in a virtual machine",
+        surface: "none; the monitor's few, filtered, as another user",
+        state: "the same, and the whole restore: only its new owner's name, time and randomness are missing",
+    },
+    Way {
         name: "booted virtual machine",
         output: "cold_boot_output",
         python: None,

@@ -4,8 +4,10 @@
 
 pub mod alternatives;
 pub mod burst;
+pub mod claim;
 pub mod density;
 pub mod first_run;
+pub mod grpc;
 pub mod roundtrip;
 pub mod starts;
 pub mod transfer;
@@ -29,6 +31,8 @@ pub enum Scenario {
     Restore,
     /// A clone whose monitor was started before it was needed
     RestorePrespawned,
+    /// A machine that was restored beforehand and waits in the pool
+    ClaimParked,
     /// The first Python program of a clone
     FirstPython,
     /// The first JavaScript program of a clone
@@ -37,6 +41,8 @@ pub enum Scenario {
     PythonData,
     /// `true` in a warm sandbox, without its own time, beside a bare round trip
     ExecRoundtrip,
+    /// `true` in a warm sandbox through the service, beside the agent's client alone
+    GrpcRoundtrip,
     /// A file into a sandbox, beside the raw channel
     Upload,
     /// A file out of a sandbox, beside the raw channel

@@ -116,7 +116,8 @@ async fn finish(
     Ok(())
 }
 
-fn add(
+/// Adds a start and its first program.
+pub fn add(
     sample: &Sample,
     output: Duration,
     scenario: Scenario,
@@ -139,7 +140,10 @@ fn usable(scenario: Scenario, name: &str, cache: PageCache) -> Kind {
 }
 
 /// The first program of a machine, as small as one can be.
-async fn first_output(agent: &AgentClient) -> Result<Duration> {
+///
+/// # Errors
+/// When it does not end well.
+pub async fn first_output(agent: &AgentClient) -> Result<Duration> {
     let begun = Instant::now();
     let request = ExecuteRequest {
         program: Some(Program::Shell("echo ready".into())),
