@@ -11,6 +11,7 @@ mod cache;
 mod ci;
 mod clean;
 mod demo;
+mod docs;
 mod download;
 mod hash;
 mod hint;
@@ -54,6 +55,8 @@ enum Verb {
     Clean(clean::Args),
     /// Show what Rekindle does, from nothing to a table on the screen
     Demo,
+    /// Write the pages that are made from something else: the API and the configuration
+    Docs,
     /// Measure starts, executions, transfers and memory, and write a report
     Bench(bench::Args),
     /// The lab: a machine with working KVM, for the Firecracker tests
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Verb::Build => build::run(),
         Verb::Clean(args) => clean::run(&args),
         Verb::Demo => demo::run(),
+        Verb::Docs => docs::run(),
         Verb::Bench(args) => return bench::run(&args).unwrap_or_else(|error| fail(&error)),
         Verb::Lab(args) => return lab::run(&args).unwrap_or_else(|error| fail(&error)),
         Verb::Tidy => tidy::run(),

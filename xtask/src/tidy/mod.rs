@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: the rules of the codebase that a machine can check.
 //!
 //! Every `.rs` file opens with `//!`, stays readable in length, imports only what its
-//! layer may know, and leaves nothing unfinished behind.
+//! layer may know, and leaves nothing unfinished behind. docs/api.md says what the API's
+//! `.proto` file says.
 
 mod headers;
 mod layers;
@@ -13,7 +14,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::repo;
+use crate::{docs, repo};
 
 /// A Rust file of the workspace.
 pub struct Source {
@@ -45,6 +46,7 @@ pub fn run() -> Result<()> {
         complaints.extend(size::check(source));
         complaints.extend(words::check(source));
     }
+    complaints.extend(docs::stale(&repo::root())?);
     if complaints.is_empty() {
         eprintln!("tidy: {} files are in order", sources.len());
         return Ok(());
