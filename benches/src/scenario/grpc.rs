@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use rekindle::agent::{AgentClient, Command, ExecuteRequest, Outcome, Program};
+use rekindle::agent::AgentClient;
 use rekindle::grpc::{Doorkeeper, HostFacts, Listeners, Server, ServerHandle, ServerOptions};
 use rekindle::pool::Watermarks;
 use rekindle::service::{Caller, Ledger, Service, ServiceConfig};
@@ -18,8 +18,8 @@ use rekindle_api::v1;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use super::{Scenario, claim};
-use crate::bed::{Bed, PATIENCE};
+use super::{Scenario, claim, roundtrip};
+use crate::bed::Bed;
 use crate::record::{Kind, Record, Sample};
 
 /// Pairs taken in one round: each takes little time.
@@ -88,7 +88,7 @@ impl Served {
 
     /// Whole time and the program's own, over gRPC and without.
     async fn pair(&mut self) -> Result<((Duration, Duration), (Duration, Duration))> {
-        Ok((self.served().await?, direct(&self.direct).await?))
+        Ok((self.served().await?, roundtrip::run_true(&self.direct).await?))
     }
 
     async fn served(&mut self) -> Result<(Duration, Duration)> {
@@ -125,18 +125,4 @@ async fn create(socket: &Path) -> Result<(Client, String)> {
     let request = v1::CreateRequest { ttl_millis, ..v1::CreateRequest::default() };
     let sandbox = client.sandboxes.create(request).await?.into_inner();
     Ok((client, sandbox.id))
-}
-
-async fn direct(agent: &AgentClient) -> Result<(Duration, Duration)> {
-    let argv = vec![b"/bin/true".to_vec().into()];
-    let request = ExecuteRequest {
-        program: Some(Program::Command(Command { argv })),
-        timeout_millis: u64::try_from(PATIENCE.as_millis())?,
-        ..ExecuteRequest::default()
-    };
-    let begun = Instant::now();
-    let finished = agent.run(request).await?;
-    let whole = begun.elapsed();
-    ensure!(finished.outcome == Outcome::Exited(0), "`true` ended as {:?}", finished.outcome);
-    Ok((whole, Duration::from_micros(finished.usage.wall_micros)))
 }

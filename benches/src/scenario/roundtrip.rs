@@ -48,6 +48,17 @@ pub async fn sample(agent: &AgentClient, record: &mut Record) -> Result<()> {
 }
 
 async fn pair(agent: &AgentClient) -> Result<(Duration, Duration, Duration)> {
+    let (whole, own) = run_true(agent).await?;
+    let begun = Instant::now();
+    agent.ping(PATIENCE).await?;
+    Ok((whole, own, begun.elapsed()))
+}
+
+/// `true`: all of its time, and its own as the guest measured it.
+///
+/// # Errors
+/// When it does not end well.
+pub async fn run_true(agent: &AgentClient) -> Result<(Duration, Duration)> {
     let argv = vec![b"/bin/true".to_vec().into()];
     let request = ExecuteRequest {
         program: Some(Program::Command(Command { argv })),
@@ -58,7 +69,5 @@ async fn pair(agent: &AgentClient) -> Result<(Duration, Duration, Duration)> {
     let finished = agent.run(request).await?;
     let whole = begun.elapsed();
     ensure!(finished.outcome == Outcome::Exited(0), "`true` ended as {:?}", finished.outcome);
-    let begun = Instant::now();
-    agent.ping(PATIENCE).await?;
-    Ok((whole, Duration::from_micros(finished.usage.wall_micros), begun.elapsed()))
+    Ok((whole, Duration::from_micros(finished.usage.wall_micros)))
 }
