@@ -50,8 +50,10 @@ pub fn run(args: &Args) -> Result<()> {
     command.envs(variables).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start cargo test")?;
     let output = child.stdout.take().context("cargo test has no output")?;
-    for line in BufReader::new(output).lines() {
+    for line in BufReader::new(output).split(b'\n') {
         let line = line.context("cannot read the output of cargo test")?;
+        // A program under test may print anything.
+        let line = String::from_utf8_lossy(&line);
         println!("{line}");
         tally.read(&line);
     }

@@ -37,6 +37,8 @@ pub(super) struct AgentSocket {
 }
 
 const AGENT_SOCKET: &str = "agent.sock";
+/// One heap for all of the monitor's threads: each of their own would hold memory that no clone needs.
+const ENVIRONMENT: [(&str, &str); 1] = [("MALLOC_ARENA_MAX", "1")];
 
 impl AgentSocket {
     /// Starts listening; the listener goes to the monitor.
@@ -118,6 +120,7 @@ pub(super) async fn start(
     let process = spawn(ProcessSpec {
         program: engine.qemu.path.clone(),
         args,
+        environment: ENVIRONMENT.to_vec(),
         inherit,
         cgroup: home.cgroup,
         run_as: home.run_as,

@@ -148,7 +148,17 @@ fn kill_and_reap(pidfd: &OwnedFd) {
 }
 
 fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
-    let ProcessSpec { program, args, directory, inherit, cgroup, run_as, open_guard, namespaces } = spec;
+    let ProcessSpec {
+        program,
+        args,
+        environment,
+        directory,
+        inherit,
+        cgroup,
+        run_as,
+        open_guard,
+        namespaces,
+    } = spec;
     let failed = |source: io::Error| SpawnError::Start { program: program.clone(), source };
     let guarded = |source: GuardError| SpawnError::Guard { program: program.clone(), source };
 
@@ -163,7 +173,7 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
     let entry =
         entry.map(|(spec, cell)| namespace::Entry::prepare(spec, cell)).transpose().map_err(failed)?;
     let mut command = Command::new(&program);
-    command.args(&args).env_clear().current_dir(directory.unwrap_or_else(|| "/".into()));
+    command.args(&args).env_clear().envs(environment).current_dir(directory.unwrap_or_else(|| "/".into()));
     command.stdin(Stdio::null()).stdout(output_child).stderr(also_stderr);
     let parent = nix::unistd::getpid();
     let keep: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();

@@ -39,7 +39,7 @@ pub struct Namespaces {
 
 /// One program to start.
 ///
-/// The child gets an empty environment, its own session, no core dumps, no way
+/// The child gets no environment but what is given here, its own session, no core dumps, no way
 /// to gain privileges, and dies when the supervisor dies.
 #[derive(Debug, Default)]
 pub struct ProcessSpec {
@@ -47,6 +47,8 @@ pub struct ProcessSpec {
     pub program: PathBuf,
     /// Its arguments, without the program's name.
     pub args: Vec<OsString>,
+    /// Its whole environment.
+    pub environment: Vec<(&'static str, &'static str)>,
     /// The directory it starts in; the root when none is given.
     pub directory: Option<PathBuf>,
     /// Descriptors that stay open in the child *under the same number*, so that arguments can name

@@ -128,8 +128,8 @@ impl Sandboxes for Fake {
         if !live {
             let events = [
                 Output::Started(ExecuteStarted::default()),
-                Output::Stdout(Bytes::from_static(b"out\xff")),
-                Output::Stderr(Bytes::from_static(b"err")),
+                Output::Stdout(Bytes::from_static(b"out\n")),
+                Output::Stderr(Bytes::from_static(b"err\n")),
                 Output::Finished(exited(7)),
             ];
             let events = events.map(|event| Ok(ExecuteEvent { event: Some(event) }));
