@@ -120,7 +120,7 @@ pub(super) async fn start(
     let process = spawn(ProcessSpec {
         program: engine.qemu.path.clone(),
         args,
-        environment: ENVIRONMENT.to_vec(),
+        environment: &ENVIRONMENT,
         inherit,
         cgroup: home.cgroup,
         run_as: home.run_as,

@@ -64,7 +64,7 @@ pub async fn spawn(spec: ProcessSpec) -> Result<Process, SpawnError> {
     let (reply, answer) = oneshot::channel();
     let program = spec.program.clone();
     let lost = |program| SpawnError::Start { program, source: io::Error::other("the spawner thread ended") };
-    if spawner().send(Job::Spawn { spec, reply }).is_err() {
+    if spawner().send(Job::Spawn { spec: Box::new(spec), reply }).is_err() {
         return Err(lost(program));
     }
     match answer.await {
@@ -81,7 +81,7 @@ pub(super) fn reap_later(pidfd: OwnedFd) {
 }
 
 enum Job {
-    Spawn { spec: ProcessSpec, reply: oneshot::Sender<Result<Started, SpawnError>> },
+    Spawn { spec: Box<ProcessSpec>, reply: oneshot::Sender<Result<Started, SpawnError>> },
     Reap { pidfd: OwnedFd },
 }
 
@@ -128,7 +128,7 @@ fn spawner() -> &'static Sender<Job> {
             for job in jobs {
                 match job {
                     Job::Spawn { spec, reply } => {
-                        let _ = reply.send(start(spec));
+                        let _ = reply.send(start(*spec));
                     }
                     Job::Reap { pidfd } => kill_and_reap(&pidfd),
                 }
@@ -173,7 +173,11 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
     let entry =
         entry.map(|(spec, cell)| namespace::Entry::prepare(spec, cell)).transpose().map_err(failed)?;
     let mut command = Command::new(&program);
-    command.args(&args).env_clear().envs(environment).current_dir(directory.unwrap_or_else(|| "/".into()));
+    command
+        .args(&args)
+        .env_clear()
+        .envs(environment.iter().copied())
+        .current_dir(directory.unwrap_or_else(|| "/".into()));
     command.stdin(Stdio::null()).stdout(output_child).stderr(also_stderr);
     let parent = nix::unistd::getpid();
     let keep: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();

@@ -48,7 +48,7 @@ pub struct ProcessSpec {
     /// Its arguments, without the program's name.
     pub args: Vec<OsString>,
     /// Its whole environment.
-    pub environment: Vec<(&'static str, &'static str)>,
+    pub environment: &'static [(&'static str, &'static str)],
     /// The directory it starts in; the root when none is given.
     pub directory: Option<PathBuf>,
     /// Descriptors that stay open in the child *under the same number*, so that arguments can name
