@@ -2,13 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, IoSlice, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream as StdStream;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::{UnixListener, UnixStream as StdStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use rekindle::engine::{Stopwatch, Timings};
 use rekindle::host::scratch;
@@ -30,7 +31,7 @@ struct Ends<'a> {
     memory: &'a Path,
     image: &'a Path,
     scratch: &'a Path,
-    agent: &'a Path,
+    agent: RawFd,
 }
 
 impl QemuFloor {
@@ -53,14 +54,21 @@ impl QemuFloor {
         scratch::copy(&bed.snapshot.scratch(), &disk)?;
         let files = bed.files();
         let agent = dir.path().join("agent");
-        let words = bare(
-            &self.words,
-            &Ends { memory: &files.memory, image: &bed.source.image.path, scratch: &disk, agent: &agent },
-        );
+        // As for a real clone: the line is there before the monitor, which inherits the listening end.
+        let listener = UnixListener::bind(&agent)?;
+        fcntl(&listener, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        let ends = Ends {
+            memory: &files.memory,
+            image: &bed.source.image.path,
+            scratch: &disk,
+            agent: listener.as_raw_fd(),
+        };
+        let words = bare(&self.words, &ends);
 
         let begun = Instant::now();
         let mut watch = Stopwatch::start();
         let (ours, theirs) = StdStream::pair()?;
+        let line = StdStream::connect(&agent)?;
         let state = File::open(&files.state)?;
         let monitor = Monitor::spawn(
             Command::new(&words[0])
@@ -69,9 +77,10 @@ impl QemuFloor {
                 .stdout(Stdio::null())
                 .stderr(Stdio::null()),
         )?;
+        drop(listener);
         watch.lap("spawn");
         // Blocking is the shortest way, and nothing else runs here.
-        let line = tokio::task::block_in_place(|| -> Result<StdStream> {
+        tokio::task::block_in_place(|| -> Result<()> {
             let mut qmp = Qmp { stream: ours.try_clone()?, lines: BufReader::new(ours) };
             qmp.next(|line| line.get("QMP").is_some())?;
             qmp.call("qmp_capabilities", &Value::Null, None)?;
@@ -79,7 +88,6 @@ impl QemuFloor {
             let capabilities = json!({ "capabilities": [on("events"), on("x-ignore-shared")] });
             qmp.call("migrate-set-capabilities", &capabilities, None)?;
             watch.lap("control");
-            let line = StdStream::connect(&agent)?;
             let uri = if self.file_migration {
                 qmp.call("add-fd", &json!({ "fdset-id": 9 }), Some(&state))?;
                 "file:/dev/fdset/9"
@@ -92,7 +100,7 @@ impl QemuFloor {
             watch.lap("load");
             qmp.call("cont", &Value::Null, None)?;
             watch.lap("resume");
-            Ok(line)
+            Ok(())
         })?;
         line.set_nonblocking(true)?;
         let line = UnixStream::from_std(line)?;
@@ -118,7 +126,7 @@ fn bare(words: &[String], ends: &Ends<'_>) -> Vec<String> {
         } else if word.starts_with("socket,id=control,") {
             replace(word, "fd=", "fd=0")
         } else if word.starts_with("socket,id=agent,") {
-            replace(word, "fd=", &format!("path={}", ends.agent.display()))
+            replace(word, "fd=", &format!("fd={}", ends.agent))
         } else {
             word.replace("file=/dev/fdset/1", &format!("file={}", ends.image.display()))
                 .replace("file=/dev/fdset/2", &format!("file={}", ends.scratch.display()))
@@ -201,13 +209,13 @@ mod tests {
             "-drive",
             "id=image,if=none,file=/dev/fdset/1",
             "-chardev",
-            "socket,id=agent,fd=8,server=on,wait=off",
+            "socket,id=agent,fd=8,server=on,wait=on",
             "-S",
             "",
         ]
         .map(str::to_owned);
         let path = Path::new;
-        let ends = Ends { memory: path("/m"), image: path("/i"), scratch: path("/s"), agent: path("/a") };
+        let ends = Ends { memory: path("/m"), image: path("/i"), scratch: path("/s"), agent: 42 };
         assert_eq!(
             bare(&words, &ends),
             [
@@ -219,7 +227,7 @@ mod tests {
                 "-drive",
                 "id=image,if=none,file=/i",
                 "-chardev",
-                "socket,id=agent,path=/a,server=on,wait=off",
+                "socket,id=agent,fd=42,server=on,wait=on",
                 "-S",
             ]
         );
