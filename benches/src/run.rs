@@ -1,7 +1,7 @@
 //! The order of things: phases of scenarios that take turns, round by round, and then the reports.
 //!
 //! ```text
-//! starts (nothing else runs) ──▶ first programs ──▶ one warm sandbox ──▶ memory ──▶ bursts ──▶ report
+//! starts (nothing else runs) ──▶ claims ──▶ first programs ──▶ one warm sandbox ──▶ memory ──▶ bursts ──▶ report
 //! ```
 //!
 //! Within a phase the scenarios alternate, so that what the machine does meanwhile hits all of them alike.
@@ -46,6 +46,7 @@ pub async fn everything(args: &Args) -> Result<bool> {
 
     let mut run = Run { args, bed: &bed, record: Record::default(), progress };
     run.starts().await;
+    run.claims().await;
     run.first_programs().await;
     run.warm_sandbox().await;
     run.service().await;
@@ -104,7 +105,6 @@ impl Run<'_> {
         }
         let cold = self.cold_is_possible();
         let working_set = cold && self.args.wants(Scenario::WorkingSet);
-        let parking = self.args.wants(Scenario::ClaimParked).then(|| claim::parking(bed));
         // The first of each finds cold what a host at work has warm.
         for round in 0..=self.args.n {
             let counts = round > 0;
@@ -135,10 +135,6 @@ impl Run<'_> {
                 let (scenario, name) = (Scenario::RestorePrespawned, "restore_prespawned");
                 turn.take(scenario, name, async |record| starts::prespawned(bed, record).await).await;
             }
-            if let Some(parking) = &parking {
-                let (scenario, name) = (Scenario::ClaimParked, "claim_parked");
-                turn.take(scenario, name, async |record| claim::sample(bed, parking, record).await).await;
-            }
             if working_set {
                 let (scenario, name) = (Scenario::WorkingSet, "ws_cold_with");
                 turn.take(scenario, name, async |record| working_set::sample(bed, record).await).await;
@@ -148,9 +144,24 @@ impl Run<'_> {
                 turn.take(alternative.scenario, &name, async |record| alternative.sample(record)).await;
             }
         }
-        if let Some(parking) = parking {
-            parking.drain().await;
+    }
+
+    /// Claims of parked machines. A phase of its own: a machine that waits keeps the snapshot in memory, which a
+    /// cold restore must not find there.
+    async fn claims(&mut self) {
+        if !self.args.wants(Scenario::ClaimParked) {
+            return;
         }
+        let bed = self.bed;
+        let parking = claim::parking(bed);
+        for round in 1..=self.args.n {
+            self.turn(round, self.args.n)
+                .take(Scenario::ClaimParked, "claim_parked", async |record| {
+                    claim::sample(bed, &parking, record).await
+                })
+                .await;
+        }
+        parking.drain().await;
     }
 
     /// Whether the snapshot's files can be thrown out of the page cache, for those who ask for that.
