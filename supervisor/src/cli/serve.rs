@@ -1,7 +1,7 @@
 //! `rekindle serve`: the supervisor as a service, until it is told to stop.
 //!
 //! ```text
-//! configuration ──▶ engine, store, templates ──▶ pool ──▶ service ──▶ listen ──▶ ready
+//! configuration ──▶ ledger (one supervisor has it) ──▶ engine, store, templates ──▶ pool ──▶ service ──▶ listen ──▶ ready
 //! SIGTERM, SIGINT ──▶ no new sandboxes ──▶ calls finish (bounded) ──▶ sandboxes, pool, sockets gone
 //! SIGHUP ──▶ tokens and audit log opened again
 //! ```
@@ -45,6 +45,9 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     });
     let tokens = config.auth.tokens.as_deref().map(TokenFile::open).transpose()?;
     let door = Doorkeeper::new(tokens, config.auth.socket_requires_token);
+    // First of all that lasts: whoever cannot have it must not build templates or start machines.
+    std::fs::create_dir_all(&dirs.data).with_context(|| format!("cannot make {}", dirs.data.display()))?;
+    let ledger = Ledger::open(&dirs.data.join("usage.jsonl"))?;
 
     let machine = MachineOptions {
         engine: options.engine.unwrap_or(match config.engine.kind {
@@ -60,7 +63,6 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let templates = load_templates(&setup, &config).await?;
     let host = Arc::new(setup.host);
     let pool = Pool::start(host, templates, pool_config(&config));
-    let ledger = Ledger::open(&dirs.data.join("usage.jsonl"))?;
     let service = Service::new(service_config(&config), pool, ledger, Arc::clone(&metrics));
 
     let listeners = listen(&config, &dirs).await?;

@@ -1,10 +1,11 @@
 //! What each tenant has used, for whoever sends the bill: sums that survive the supervisor.
 //!
 //! One line is appended when a sandbox ends; opening the ledger adds them up and writes the sums back. Sandboxes
-//! that a killed supervisor still had are not in it.
+//! that a killed supervisor still had are not in it. One supervisor has it at a time: two would each write over
+//! what the other added.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -14,12 +15,27 @@ use serde::{Deserialize, Serialize};
 
 /// Why a ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {operation} the ledger {}", path.display())]
-pub struct LedgerError {
-    operation: &'static str,
-    path: PathBuf,
-    #[source]
-    source: io::Error,
+pub enum LedgerError {
+    /// Another supervisor has it.
+    #[error(
+        "another supervisor uses the ledger {}\nhint: stop it first, or give this one a data directory of its own with REKINDLE_DATA",
+        path.display()
+    )]
+    Taken {
+        /// The ledger.
+        path: PathBuf,
+    },
+    /// The file fails.
+    #[error("cannot {operation} the ledger {}", path.display())]
+    File {
+        /// What could not be done.
+        operation: &'static str,
+        /// The ledger.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
 }
 
 /// What a tenant has used.
@@ -83,21 +99,30 @@ pub struct Ledger {
 struct Inner {
     sums: BTreeMap<String, TenantUsage>,
     file: Option<File>,
+    /// Held for as long as the ledger is open. Beside the file, which is replaced when it is opened.
+    _lock: Option<File>,
 }
 
 impl Ledger {
     /// Sums that nobody keeps.
     #[must_use]
     pub fn in_memory() -> Self {
-        Self { inner: Mutex::new(Inner { sums: BTreeMap::new(), file: None }) }
+        Self { inner: Mutex::new(Inner { sums: BTreeMap::new(), file: None, _lock: None }) }
     }
 
     /// Opens the ledger in a file, which is made when it is not there.
     ///
     /// # Errors
-    /// When the file cannot be read or written. A last line that was cut short by a crash is left out.
+    /// When another supervisor has it, or the file cannot be read or written. A last line that was cut short by a
+    /// crash is left out.
     pub fn open(path: &Path) -> Result<Self, LedgerError> {
-        let failed = |operation| move |source| LedgerError { operation, path: path.to_owned(), source };
+        let failed = |operation| move |source| LedgerError::File { operation, path: path.to_owned(), source };
+        let lock = File::create(path.with_extension("lock")).map_err(failed("lock"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(LedgerError::Taken { path: path.to_owned() }),
+            Err(TryLockError::Error(error)) => return Err(failed("lock")(error)),
+        }
         let mut sums: BTreeMap<String, TenantUsage> = BTreeMap::new();
         match File::open(path) {
             Ok(file) => {
@@ -121,7 +146,7 @@ impl Ledger {
         }
         file.sync_all().map_err(failed("write"))?;
         fs::rename(&aside, path).map_err(failed("write"))?;
-        Ok(Self { inner: Mutex::new(Inner { sums, file: Some(file) }) })
+        Ok(Self { inner: Mutex::new(Inner { sums, file: Some(file), _lock: Some(lock) }) })
     }
 
     /// Adds what a sandbox has used.
@@ -181,5 +206,18 @@ mod tests {
             assert_eq!(again["b"].executions, 3);
         }
         assert_eq!(fs::read_to_string(&path).expect("read").lines().count(), 2, "it does not grow for ever");
+    }
+
+    #[test]
+    fn a_second_owner_is_refused_and_the_first_loses_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("usage.jsonl");
+        let first = Ledger::open(&path).expect("opened");
+        first.add("a", &one());
+        let refused = Ledger::open(&path).expect_err("it is taken");
+        assert!(matches!(refused, LedgerError::Taken { .. }), "{refused}");
+        first.add("a", &one());
+        drop(first);
+        assert_eq!(Ledger::open(&path).expect("free again").sums()["a"].sandboxes, 2);
     }
 }

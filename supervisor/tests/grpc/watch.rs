@@ -162,7 +162,10 @@ async fn usage_is_summed_as_sandboxes_end_and_survives_in_the_ledger() {
     assert_eq!((local.running, local.sandboxes, local.executions), (0, 2, 4));
     assert_eq!((local.bytes_in, local.bytes_out), (6, 12));
     assert!(local.memory_mib_seconds >= 2 * MIB);
-    let kept = Ledger::open(&path).expect("read again").sums();
+    // As the next supervisor would find it; the file itself is this one's as long as it lives.
+    let found = dir.path().join("found.jsonl");
+    std::fs::copy(&path, &found).expect("copied");
+    let kept = Ledger::open(&found).expect("read again").sums();
     assert_eq!((kept["local"].sandboxes, kept["local"].executions, kept["local"].bytes_out), (2, 4, 12));
     assert_eq!(kept["local"].running_millis, local.running_millis);
 }

@@ -1,4 +1,4 @@
-//! How a service is asked to end, and that there is only one of it on a socket.
+//! How a service is asked to end, and that there is only one of it on a socket and in a data directory.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -73,21 +73,29 @@ async fn calls_that_do_not_finish_are_cut_off_when_the_drain_is_over_and_told_wh
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_service_on_the_same_socket_is_refused_and_the_first_goes_on() {
+async fn a_second_service_on_the_same_socket_or_data_is_refused_and_the_first_goes_on() {
     let lab = lab!();
     let _turn = lab.turn().await;
     let data = lab.copy();
     let server = Server::start(data.path(), &[]).await;
     let client = server.client().await;
     let sandbox = create(&client).await;
-    let socket = format!("listen.socket={}", server.socket().display());
-    let words = ["serve", "--set", &socket, "--set", "sandbox.default_template=minimal"];
-    let second = ended(&mut command(data.path(), &words)).await;
-    assert_eq!(second.code, Some(125), "{second:?}");
-    assert!(second.stderr.contains("another supervisor serves on"), "{second:?}");
-    assert!(second.stderr.contains("hint: "), "{second:?}");
-    assert_eq!(second.stdout, "", "it never said that it serves");
+    let elsewhere = lab.copy();
+    let taken = format!("listen.socket={}", server.socket().display());
+    let free = format!("listen.socket={}", elsewhere.path().join("free.sock").display());
+    for (where_to, socket, why) in [
+        (elsewhere.path(), &taken, "another supervisor serves on"),
+        (data.path(), &free, "another supervisor uses the ledger"),
+    ] {
+        let words = ["serve", "--set", socket, "--set", "sandbox.default_template=minimal"];
+        let second = ended(&mut command(where_to, &words)).await;
+        assert_eq!(second.code, Some(125), "{second:?}");
+        assert!(second.stderr.contains(why), "{second:?}");
+        assert!(second.stderr.contains("hint: "), "{second:?}");
+        assert_eq!(second.stdout, "", "it never said that it serves");
+    }
     assert_eq!(leftovers::supervisors(data.path()).len(), 1, "nothing of the second is left");
+    assert_eq!(leftovers::supervisors(elsewhere.path()).len(), 0, "nothing of the second is left");
     assert_eq!(output(&client, &sandbox.id, shell("echo alive")).await, "alive");
     let fresh = server.client().await;
     assert_eq!(output(&fresh, &sandbox.id, shell("echo reachable")).await, "reachable");
