@@ -8,7 +8,7 @@ use rekindle_protocol::mux::Stream;
 use rekindle_protocol::wire::ExecuteInput;
 use tokio::io::WriteHalf;
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 /// The program takes no more input: it has ended, or its execution was given up.
@@ -39,15 +39,8 @@ impl StdinWriter {
     pub fn eof(self) {}
 }
 
-/// Stops the task that writes, and with it lets go of the stream.
-#[derive(Debug)]
-pub(super) struct Pump(AbortHandle);
-
-impl Drop for Pump {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
+/// The task that writes. It holds the stream, and is stopped with whoever holds it.
+pub(super) type Pump = AbortOnDropHandle<()>;
 
 /// Moves what the writer sends to the agent.
 pub(super) fn start(mut stream: WriteHalf<Stream>) -> (StdinWriter, Pump) {
@@ -61,6 +54,6 @@ pub(super) fn start(mut stream: WriteHalf<Stream>) -> (StdinWriter, Pump) {
         }
         let _ = frame::write(&mut stream, &ExecuteInput { data: Bytes::new(), eof: true }).await;
     };
-    let pump = Pump(tokio::spawn(run.in_current_span()).abort_handle());
+    let pump = AbortOnDropHandle::new(tokio::spawn(run.in_current_span()));
     (StdinWriter { pieces }, pump)
 }

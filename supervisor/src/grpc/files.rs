@@ -3,12 +3,12 @@
 use std::io;
 
 use bytes::{Bytes, BytesMut};
-use futures::stream::{once, unfold};
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use futures::Stream;
+use futures::stream::{try_unfold, unfold};
 use rekindle_api::v1::{self, download_response::Part, upload_request::Part as UploadPart};
 use tokio::io::{AsyncRead, AsyncReadExt as _, DuplexStream};
-use tokio::task::JoinHandle;
 use tokio_util::io::StreamReader;
+use tokio_util::task::AbortOnDropHandle;
 use tonic::{Status, Streaming};
 
 use super::account::Account;
@@ -21,37 +21,58 @@ const BUFFER: usize = 512 * 1024;
 /// Bytes in one message.
 const PIECE: usize = 128 * 1024;
 
-/// The content of an upload. A message that is no content, and a caller that breaks off, are errors, so that no
-/// half of a file is ever taken for a whole.
-pub(super) fn content(parts: Streaming<v1::UploadRequest>) -> impl AsyncRead + Unpin + Send {
-    let pieces = parts.map_err(io::Error::other).and_then(|message| async move {
-        match message.part {
-            Some(UploadPart::Chunk(chunk)) => Ok(chunk),
-            Some(UploadPart::File(_)) => Err(io::Error::other("a file is named once")),
-            None => Err(io::Error::other("a message without content")),
-        }
-    });
-    // A caller that cancels looks like one that has sent everything: HTTP/2 tells the two apart only beside the
-    // content. Waiting once lets the connection drop a cancelled call before its half of a file counts as whole.
-    let end = once(async {
-        tokio::task::yield_now().await;
-        Ok(Bytes::new())
-    });
-    StreamReader::new(Box::pin(pieces.chain(end)))
+/// The content of an upload, of `size` bytes where that was announced. A message that is no content, content of
+/// another size and a caller that breaks off are errors, so that no half of a file is ever taken for a whole.
+pub(super) fn content(
+    parts: Streaming<v1::UploadRequest>,
+    size: Option<u64>,
+) -> impl AsyncRead + Unpin + Send {
+    let pieces = Pieces { parts, size, received: 0 };
+    StreamReader::new(Box::pin(try_unfold(pieces, |mut pieces| async move {
+        Ok::<_, io::Error>(pieces.next().await?.map(|piece| (piece, pieces)))
+    })))
 }
 
-/// Ends the transfer with whoever reads it.
-struct Transfer(JoinHandle<Result<Downloaded, ServiceError>>);
+struct Pieces {
+    parts: Streaming<v1::UploadRequest>,
+    size: Option<u64>,
+    received: u64,
+}
 
-impl Drop for Transfer {
-    fn drop(&mut self) {
-        self.0.abort();
+impl Pieces {
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        let Some(message) = self.parts.message().await.map_err(io::Error::other)? else {
+            // Without an announced size, a caller that cancels looks like one that has sent everything: HTTP/2
+            // tells the two apart only beside the content. Waiting once lets the connection drop a cancelled call
+            // before its half of a file counts as whole.
+            tokio::task::yield_now().await;
+            return self.check(|announced| self.received == announced).map(|()| None);
+        };
+        let chunk = match message.part {
+            Some(UploadPart::Chunk(chunk)) => chunk,
+            Some(UploadPart::File(_)) => return Err(io::Error::other("a file is named once")),
+            None => return Err(io::Error::other("a message without content")),
+        };
+        self.received = self.received.saturating_add(chunk.len() as u64);
+        self.check(|announced| self.received <= announced)?;
+        Ok(Some(chunk))
+    }
+
+    fn check(&self, fits: impl FnOnce(u64) -> bool) -> io::Result<()> {
+        match self.size {
+            Some(announced) if !fits(announced) => {
+                let received = self.received;
+                Err(io::Error::other(format!("{received} bytes came where {announced} were announced")))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
 struct Outbox {
     reader: DuplexStream,
-    transfer: Option<Transfer>,
+    /// Ends with whoever reads it.
+    transfer: Option<AbortOnDropHandle<Result<Downloaded, ServiceError>>>,
     account: Account,
     over: bool,
 }
@@ -71,7 +92,7 @@ pub(super) fn download(
         let reading = service.download(&caller, &sandbox, &path, max_bytes, writer);
         deadline::keep(within, reading).await
     });
-    let outbox = Outbox { reader, transfer: Some(Transfer(transfer)), account, over: false };
+    let outbox = Outbox { reader, transfer: Some(AbortOnDropHandle::new(transfer)), account, over: false };
     unfold(outbox, |mut outbox| async move {
         let message = outbox.next().await?;
         Some((message, outbox))
@@ -96,8 +117,7 @@ impl Outbox {
             return Some(Ok(part(Part::Chunk(piece.freeze()))));
         }
         self.over = true;
-        let mut transfer = self.transfer.take()?;
-        let done = (&mut transfer.0).await.unwrap_or(Err(ServiceError::ShuttingDown));
+        let done = self.transfer.take()?.await.unwrap_or(Err(ServiceError::ShuttingDown));
         self.account.settle(&done);
         Some(match done {
             Ok(Downloaded { info, size, sha256 }) => Ok(part(Part::End(v1::DownloadEnd {

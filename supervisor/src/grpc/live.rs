@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures::Stream;
 use futures::stream::unfold;
 use rekindle_api::v1::{self, execute_event::Event, execute_input::Input as Word};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::task::AbortOnDropHandle;
 use tonic::{Status, Streaming};
 
 use super::account::Account;
@@ -66,18 +66,9 @@ where
     }
 }
 
-/// Ends a task with whoever waits for it.
-struct Reader(JoinHandle<Result<Option<StdinWriter>, ServiceError>>);
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 struct Outbox {
     live: LiveExecution,
-    reader: Option<Reader>,
+    reader: Option<AbortOnDropHandle<Result<Option<StdinWriter>, ServiceError>>>,
     account: Option<Account>,
     deadline: Option<(Instant, Duration)>,
     first: bool,
@@ -90,7 +81,7 @@ pub(super) fn events(
     inbox: Inbox,
     account: Account,
 ) -> impl Stream<Item = Result<v1::ExecuteEvent, Status>> + Send + 'static {
-    let reader = Some(Reader(tokio::spawn(read(inbox))));
+    let reader = Some(AbortOnDropHandle::new(tokio::spawn(read(inbox))));
     let deadline = account.within().map(|within| (Instant::now() + within, within));
     let outbox = Outbox { live, reader, account: Some(account), deadline, first: true, over: false };
     unfold(outbox, |mut outbox| async move {
@@ -121,7 +112,7 @@ impl Outbox {
             };
             let read = async {
                 match &mut self.reader {
-                    Some(reader) => (&mut reader.0).await,
+                    Some(reader) => reader.await,
                     None => std::future::pending().await,
                 }
             };

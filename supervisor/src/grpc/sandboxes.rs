@@ -135,7 +135,7 @@ impl Sandboxes for SandboxesApi {
         let options = UploadOptions { mode: file.mode, must_not_exist: file.must_not_exist };
         let uploaded = match requests::path(file.path) {
             Ok(path) => {
-                let content = files::content(parts);
+                let content = files::content(parts, file.size);
                 account.bounded(self.service.upload(&caller, &file.sandbox, &path, options, content)).await
             }
             Err(error) => Err(error),

@@ -39,6 +39,7 @@ impl Call {
             sandbox.check_running(&inner)?;
             inner.lifetime.begin();
         }
+        service.calls().send_modify(|calls| *calls += 1);
         sandbox.wake();
         let entry = TimelineEntry::of(call, about);
         Ok(Self { service: service.clone(), sandbox, started: Instant::now(), entry: Some(entry) })
@@ -151,6 +152,7 @@ impl Drop for Call {
             inner.timeline.push(entry, self.service.config().timeline_entries);
             inner.lifetime.finish(now);
         }
+        self.service.calls().send_modify(|calls| *calls = calls.saturating_sub(1));
         self.sandbox.wake();
     }
 }

@@ -33,6 +33,8 @@ struct Inner {
     events: Events,
     sandboxes: Mutex<Sandboxes>,
     draining: watch::Sender<bool>,
+    /// Calls under way, in all sandboxes.
+    calls: watch::Sender<usize>,
     started_at: SystemTime,
 }
 
@@ -79,6 +81,7 @@ impl Service {
             events: Events::new(),
             sandboxes: Mutex::default(),
             draining: watch::channel(false).0,
+            calls: watch::channel(0).0,
             started_at: SystemTime::now(),
         };
         Self { inner: Arc::new(inner) }
@@ -116,6 +119,11 @@ impl Service {
 
     pub(super) fn draining(&self) -> &watch::Sender<bool> {
         &self.inner.draining
+    }
+
+    /// How many calls are under way.
+    pub(super) fn calls(&self) -> &watch::Sender<usize> {
+        &self.inner.calls
     }
 
     /// Counts a finished call.

@@ -8,9 +8,6 @@ use tokio::time::timeout;
 use super::registry::Service;
 use super::sandbox::EndReason;
 
-/// How often a shutdown looks whether calls are still under way.
-const LOOK: Duration = Duration::from_millis(50);
-
 impl Service {
     /// Refuses new sandboxes from now on.
     pub fn drain(&self) {
@@ -20,13 +17,8 @@ impl Service {
     /// Waits until nothing is under way, at most `within`, then ends everything and returns when it is gone.
     pub async fn shut_down(&self, within: Duration) {
         self.drain();
-        let quiet = async {
-            while self.everyone().iter().any(|sandbox| sandbox.lock().lifetime.under_way() > 0) {
-                // Not on any hot path, and simpler than an event from every call.
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        if timeout(within, quiet).await.is_err() {
+        let mut calls = self.calls().subscribe();
+        if timeout(within, calls.wait_for(|calls| *calls == 0)).await.is_err() {
             tracing::warn!("calls were still under way at the end of the drain");
         }
         loop {

@@ -156,6 +156,24 @@ async fn a_caller_that_vanishes_in_the_middle_leaves_no_file() {
 }
 
 #[tokio::test]
+async fn content_of_another_size_than_announced_leaves_no_file() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let content = noise(300_000);
+    for size in [0, 299_999, 300_001] {
+        let announced = v1::UploadFile { size: Some(size), ..file(&id, "announced") };
+        let status = upload(&mut client, announced, &content).await.expect_err("another size");
+        assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+        assert!(status.message().contains("announced"), "{status:?}");
+        assert!(guest.file("announced").is_none(), "{size}");
+    }
+    let announced = v1::UploadFile { size: Some(300_000), ..file(&id, "announced") };
+    upload(&mut client, announced, &content).await.expect("as announced");
+    assert!(guest.file("announced").expect("there") == content);
+}
+
+#[tokio::test]
 async fn paths_and_files_that_cannot_be_are_refused_with_a_reason() {
     let service = |config: &mut rekindle::service::ServiceConfig| {
         config.max_upload_bytes = 100_000;
