@@ -137,7 +137,7 @@ fn quit(control: &Path) -> bool {
 fn arguments(command: &mut Command, image: &Path, dir: &Path) {
     let socket = |name: &str| format!("{},server=on,wait=off", escape(&dir.join(name)));
     command
-        .args(["-accel", "tcg,thread=multi,tb-size=512", "-M", "q35", "-cpu", "max,+svm,-la57"])
+        .args(["-accel", "tcg,thread=multi,tb-size=512", "-M", "q35", "-cpu", "max,+svm,-la57,-erms,-fsrm"])
         .args(["-smp", "2", "-m", &MEMORY_MIB.to_string()])
         .args(["-display", "none", "-vga", "none", "-no-reboot", "-nodefaults", "-no-user-config"])
         .arg("-serial")

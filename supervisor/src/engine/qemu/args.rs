@@ -95,8 +95,10 @@ pub(super) fn build(
             // worth the slower way. Threads are no part of a snapshot: clones have one per processor.
             let threads = if mode.is_template() { ",thread=single" } else { "" };
             list.pair("-accel", format!("tcg{threads},tb-size={TRANSLATION_CACHE_MIB}"));
-            // Five-level page tables cost an emulated guest time and give it nothing.
-            list.pair("-cpu", "max,-la57");
+            // Five-level page tables cost an emulated guest time and give it nothing. A processor that says its
+            // byte-wise string instructions are fast is believed: the guest's kernel and C library then copy and
+            // clear with them, and an emulator carries them out byte by byte (decision 0062).
+            list.pair("-cpu", "max,-la57,-erms,-fsrm");
         }
         Accelerator::Kvm => {
             list.pair("-accel", "kvm");
