@@ -8,6 +8,7 @@ use prost::Message;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::limits::MAX_FRAME_BYTES;
+use crate::mux::MAX_BODY_BYTES;
 
 /// Bytes of the length prefix.
 const PREFIX: usize = 4;
@@ -52,7 +53,7 @@ pub async fn read<M: Message + Default>(
     let mut body = BytesMut::new();
     let mut limited = stream.take(length as u64);
     while body.len() < length {
-        body.reserve((length - body.len()).min(64 * 1024));
+        body.reserve((length - body.len()).min(MAX_BODY_BYTES));
         if limited.read_buf(&mut body).await.map_err(FrameError::Io)? == 0 {
             return Err(FrameError::Truncated);
         }

@@ -35,6 +35,18 @@ pub enum Side {
     Guest,
 }
 
+impl Side {
+    /// Bytes that windows of streams may grow by, all together, when what arrives is taken at once. Without it a
+    /// sender of a file stops and waits for most of the time. A host has thousands of guests, whose callers may
+    /// read slowly; a guest has one host and its own memory.
+    fn window_to_grow_into(self) -> usize {
+        match self {
+            Self::Host => 1 << 20,
+            Self::Guest => 8 << 20,
+        }
+    }
+}
+
 /// The session is over; no stream can be opened any more.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the session with the agent is over")]
@@ -80,8 +92,10 @@ impl Incoming {
 pub fn session<T: AsyncRead + AsyncWrite + Unpin>(io: T, side: Side) -> (Opener, Incoming, Driver<T>) {
     let mut config = Config::default();
     config.set_max_num_streams(MAX_STREAMS);
-    // The smallest window yamux accepts for that many streams: it bounds what a peer can make us hold.
-    config.set_max_connection_receive_window(Some(MAX_STREAMS * yamux::DEFAULT_CREDIT as usize));
+    // The smallest window yamux accepts for that many streams, and a little for those that carry files: it bounds
+    // what a peer can make us hold.
+    let least = MAX_STREAMS * yamux::DEFAULT_CREDIT as usize;
+    config.set_max_connection_receive_window(Some(least + side.window_to_grow_into()));
     config.set_split_send_size(MAX_BODY_BYTES);
     let mode = match side {
         Side::Host => Mode::Client,

@@ -1,12 +1,13 @@
 //! Reads one file, or a directory as a tar archive, piece by piece with a checksum at the end.
 //!
-//! A worker thread reads and hashes, the stream's task sends; a small queue between them holds back a fast
-//! disk, and a host that goes away ends both.
+//! A worker thread reads, hashes and makes whole frames, the stream's task sends them; a small queue between them
+//! holds back a fast disk, and a host that goes away ends both.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use nix::fcntl::OFlag;
 use rekindle_protocol::checksum::Checksum;
 use rekindle_protocol::frame;
@@ -36,7 +37,11 @@ pub async fn download(agent: &Arc<Agent>, request: DownloadRequest, mut stream: 
     let (pieces, mut outgoing) = mpsc::channel(BACKLOG);
     let reading = tokio::spawn(worker::run(ticket, move |account| read(account, &request, pieces)));
     while let Some(next) = outgoing.recv().await {
-        if frame::write(&mut stream, &response(next)).await.is_err() {
+        let sent = async {
+            stream.write_all(&next).await?;
+            stream.flush().await
+        };
+        if sent.await.is_err() {
             // Dropping the queue stops the worker.
             return;
         }
@@ -52,7 +57,7 @@ pub async fn download(agent: &Arc<Agent>, request: DownloadRequest, mut stream: 
     }
 }
 
-fn read(account: &Account, request: &DownloadRequest, pieces: mpsc::Sender<Reply>) -> Result<(), Failure> {
+fn read(account: &Account, request: &DownloadRequest, pieces: mpsc::Sender<Bytes>) -> Result<(), Failure> {
     let at = Location::parse(&request.path, account)?;
     // Without blocking: a pipe nobody writes to must not hold up the worker.
     let file = File::from(at.open(OFlag::O_RDONLY | OFlag::O_NONBLOCK)?);
@@ -77,19 +82,21 @@ fn read(account: &Account, request: &DownloadRequest, pieces: mpsc::Sender<Reply
     }
 }
 
-fn copy(mut file: &File, sink: &mut Sink) -> io::Result<()> {
-    let mut buffer = vec![0; CHUNK_BYTES];
+/// Copies a file, whose pieces need not be put together first.
+fn copy(file: &File, sink: &mut Sink) -> io::Result<()> {
     loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(()),
-            n => sink.write_all(&buffer[..n])?,
+        let mut piece = Vec::with_capacity(CHUNK_BYTES);
+        if file.take(CHUNK_BYTES as u64).read_to_end(&mut piece)? == 0 {
+            return Ok(());
         }
+        sink.count(&piece)?;
+        sink.send(Reply::Chunk(Chunk { data: piece.into() }))?;
     }
 }
 
 /// Turns bytes into chunks for the host, counting and summing them up.
 struct Sink {
-    pieces: mpsc::Sender<Reply>,
+    pieces: mpsc::Sender<Bytes>,
     waiting: Vec<u8>,
     checksum: Checksum,
     size: u64,
@@ -98,7 +105,7 @@ struct Sink {
 }
 
 impl Sink {
-    fn new(pieces: mpsc::Sender<Reply>, most: u64) -> Self {
+    fn new(pieces: mpsc::Sender<Bytes>, most: u64) -> Self {
         let most = if most == 0 { u64::MAX } else { most };
         Self { pieces, waiting: Vec::new(), checksum: Checksum::default(), size: 0, most, overflown: false }
     }
@@ -113,18 +120,25 @@ impl Sink {
     }
 
     fn send(&self, reply: Reply) -> io::Result<()> {
-        self.pieces.blocking_send(reply).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        let frame = frame::encode(&response(reply)).map_err(io::Error::other)?;
+        self.pieces.blocking_send(frame).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
-}
 
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    /// Sums up the next bytes, unless they are too many.
+    fn count(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.size += bytes.len() as u64;
         if self.size > self.most {
             self.overflown = true;
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.checksum.update(bytes);
+        Ok(())
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.count(bytes)?;
         self.waiting.extend_from_slice(bytes);
         if self.waiting.len() >= CHUNK_BYTES {
             self.flush()?;

@@ -33,20 +33,30 @@ const BACKLOG: usize = 4;
 
 /// Carries out an upload request on its stream.
 pub async fn upload(agent: &Arc<Agent>, request: UploadRequest, mut stream: Stream) {
-    let answer = match receive(agent, request, &mut stream).await {
-        Ok(Some(info)) => response(Reply::File(info)),
+    match receive(agent, request, &mut stream).await {
+        Ok(Some(Written { info, replaced })) => {
+            reply(stream, response(Reply::File(info))).await;
+            let _ = tokio::task::spawn_blocking(move || drop(replaced)).await;
+        }
         // The host gave up; nobody is left to tell.
-        Ok(None) => return,
-        Err(failure) => failure.into_response(),
-    };
-    reply(stream, answer).await;
+        Ok(None) => {}
+        Err(failure) => reply(stream, failure.into_response()).await,
+    }
+}
+
+/// A file that was written.
+struct Written {
+    info: FileInfo,
+    /// Keeps what had its name before, until the host has been told: giving back the space of a large file takes
+    /// longer than everything else at the end of an upload.
+    replaced: Option<OwnedFd>,
 }
 
 async fn receive(
     agent: &Arc<Agent>,
     request: UploadRequest,
     stream: &mut Stream,
-) -> Result<Option<FileInfo>, Failure> {
+) -> Result<Option<Written>, Failure> {
     let ticket = worker::admit(agent).await?;
     let most = ticket.sandbox.upload_bytes;
     let (parts, incoming) = mpsc::channel(BACKLOG);
@@ -86,8 +96,8 @@ async fn receive(
 }
 
 fn joined(
-    outcome: Result<Result<Option<FileInfo>, Failure>, tokio::task::JoinError>,
-) -> Result<Option<FileInfo>, Failure> {
+    outcome: Result<Result<Option<Written>, Failure>, tokio::task::JoinError>,
+) -> Result<Option<Written>, Failure> {
     outcome.unwrap_or_else(|error| Err(Failure::new(ErrorCode::Internal, error.to_string())))
 }
 
@@ -96,7 +106,7 @@ fn write(
     account: &Account,
     request: &UploadRequest,
     mut parts: mpsc::Receiver<Part>,
-) -> Result<Option<FileInfo>, Failure> {
+) -> Result<Option<Written>, Failure> {
     let at = Location::parse(&request.path, account)?;
     let (dir, name) = at.make_parent()?;
     let temporary = Temporary::create(&dir).map_err(|error| at.failure(error))?;
@@ -121,9 +131,12 @@ fn write(
     }
     let mode = if request.mode == 0 { 0o644 } else { request.mode & 0o777 };
     fchmod(&temporary.file, Mode::from_bits_retain(mode)).map_err(|error| at.failure(error))?;
+    // Not there, most of the time; and if it cannot be kept, the upload takes a little longer.
+    let kept = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let replaced = openat(&dir, name.as_c_str(), kept, Mode::empty()).ok();
     let file = temporary.publish(&name, request.must_not_exist).map_err(|error| at.failure(error))?;
     let info = info::of_open(request.path.clone(), &file).map_err(|error| at.failure(error))?;
-    Ok(Some(FileInfo { checksum, ..info }))
+    Ok(Some(Written { info: FileInfo { checksum, ..info }, replaced }))
 }
 
 /// A file under a name nobody asked for, removed unless it is published.

@@ -109,20 +109,25 @@ struct SerialStream {
 
 impl AsyncRead for SerialStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        loop {
-            let mut guard = ready!(self.line.poll_read_ready(cx))?;
+        // A port gives at most a page at once. Whatever is there and fits is taken, so that the way through the
+        // layers above is gone once for many of them.
+        let before = out.filled().len();
+        while out.remaining() > 0 {
+            let mut guard = match self.line.poll_read_ready(cx) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => break,
+            };
             let unfilled = out.initialize_unfilled();
             match guard.try_io(|line| line.get_ref().as_ref().read(unfilled)) {
-                Ok(Ok(n)) => {
-                    out.advance(n);
-                    return Poll::Ready(Ok(()));
-                }
+                Ok(Ok(0)) => return Poll::Ready(Ok(())),
+                Ok(Ok(n)) => out.advance(n),
                 // A terminal whose other side has closed.
                 Ok(Err(error)) if error.raw_os_error() == Some(libc::EIO) => return Poll::Ready(Ok(())),
                 Ok(Err(error)) => return Poll::Ready(Err(error)),
                 Err(_would_block) => {}
             }
         }
+        if out.filled().len() > before || out.remaining() == 0 { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 }
 
