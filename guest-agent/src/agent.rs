@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::cgroup::Cgroups;
 use crate::config::Config;
-use crate::exec::{Account, Executions, KeptOutputs};
+use crate::exec::{Account, Executions, KeptOutputs, KnownAccount};
 use crate::files;
 use crate::reaper::Reaper;
 use crate::restore::Gate;
@@ -32,6 +32,7 @@ pub struct Agent {
     pub warm: Warm,
     /// What runs now.
     pub executions: Executions,
+    account: KnownAccount,
     /// Full output of earlier executions.
     pub kept: KeptOutputs,
     /// Bounds the file operations that run at once.
@@ -56,6 +57,7 @@ impl Agent {
             reaper: Arc::new(Reaper::new()?),
             warm: Warm::default(),
             executions: Executions::default(),
+            account: KnownAccount::default(),
             kept: KeptOutputs::open(&config.state)?,
             file_slots: Arc::new(Semaphore::new(files::MAX_PARALLEL)),
             busy: AtomicUsize::new(0),
@@ -69,7 +71,7 @@ impl Agent {
     /// # Errors
     /// When the configured user does not exist.
     pub fn default_account(&self) -> io::Result<Account> {
-        let mut account = Account::find(&self.config.user)?;
+        let mut account = self.account.get(&self.config.user)?;
         if let Some(home) = &self.config.home {
             account.home = home.clone();
         }

@@ -148,7 +148,15 @@ impl Cgroups {
         let Some(sandbox) = &self.sandbox else { return Ok(None) };
         let path = sandbox.join(format!("e{id}"));
         fs::create_dir(&path)?;
-        let group = ExecutionGroup { dir: File::open(&path)?, path, controllers: self.controllers };
+        // Opened now, because a program's caller waits for what is read from them after its end.
+        let peak = self.controllers.memory.then(|| File::open(path.join("memory.peak")).ok()).flatten();
+        let group = ExecutionGroup {
+            dir: File::open(&path)?,
+            cpu: File::open(path.join("cpu.stat"))?,
+            peak,
+            path,
+            controllers: self.controllers,
+        };
         if self.controllers.memory {
             fs::write(group.path.join("memory.oom.group"), "1")?;
         }
@@ -162,6 +170,8 @@ impl Cgroups {
 pub struct ExecutionGroup {
     path: PathBuf,
     dir: File,
+    cpu: File,
+    peak: Option<File>,
     controllers: Controllers,
 }
 
@@ -212,14 +222,12 @@ impl ExecutionGroup {
 
     /// CPU used by everything that ever ran in it, in microseconds.
     pub fn cpu_micros(&self) -> Option<u64> {
-        keyed_value(&self.path.join("cpu.stat"), "usage_usec")
+        value_of(&read_short(&self.cpu)?, "usage_usec")
     }
 
     /// The most memory it ever held, in bytes.
     pub fn peak_memory_bytes(&self) -> Option<u64> {
-        self.controllers
-            .memory
-            .then(|| fs::read_to_string(self.path.join("memory.peak")).ok()?.trim().parse().ok())?
+        read_short(self.peak.as_ref()?)?.trim().parse().ok()
     }
 
     /// Whether the out-of-memory killer has been at work in it.
@@ -231,24 +239,26 @@ impl ExecutionGroup {
     /// Waits until nothing runs in it any more.
     pub async fn empty(&self) -> io::Result<()> {
         let events = watch(File::open(self.path.join("cgroup.events"))?, Interest::PRIORITY)?;
-        let mut text = [0u8; 256];
         loop {
             // Reading through the watched descriptor arms the next notification.
-            let n = events.get_ref().read_at(&mut text, 0)?;
-            if String::from_utf8_lossy(&text[..n]).lines().any(|line| line == "populated 0") {
+            let text = read_short(events.get_ref()).ok_or(io::ErrorKind::InvalidData)?;
+            if value_of(&text, "populated") == Some(0) {
                 return Ok(());
             }
             events.ready(Interest::PRIORITY).await?.clear_ready();
         }
     }
 
-    /// Removes it once it is empty: at once after a kill, in the background while something still runs.
-    pub async fn close(self, killed: bool) {
-        if killed {
-            if !matches!(tokio::time::timeout(EMPTY_DEADLINE, self.empty()).await, Ok(Ok(()))) {
-                eprintln!("rekindle-agent: {} did not become empty", self.path.display());
-            }
-        } else if fs::remove_dir(&self.path).is_err() {
+    /// Removes it after a kill, once it is empty.
+    pub async fn close_killed(self) {
+        if !matches!(tokio::time::timeout(EMPTY_DEADLINE, self.empty()).await, Ok(Ok(()))) {
+            eprintln!("rekindle-agent: {} did not become empty", self.path.display());
+        }
+    }
+
+    /// Removes it now, or in the background when something still runs in it. Blocks.
+    pub fn close(self) {
+        if fs::remove_dir(&self.path).is_err() {
             tokio::spawn(async move {
                 let _ = self.empty().await;
             });
@@ -271,7 +281,18 @@ fn create_dir(path: &Path) -> io::Result<()> {
 
 /// The number behind `key` in a file of `key number` lines.
 fn keyed_value(path: &Path, key: &str) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
+    value_of(&fs::read_to_string(path).ok()?, key)
+}
+
+/// The start of a file that is open, from its beginning: the kernel makes it anew for every reader.
+fn read_short(file: &File) -> Option<String> {
+    let mut text = [0; 1024];
+    let n = file.read_at(&mut text, 0).ok()?;
+    Some(String::from_utf8_lossy(&text[..n]).into_owned())
+}
+
+/// The number behind `key` in `key number` lines.
+fn value_of(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.split_ascii_whitespace().next() == Some(key))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }

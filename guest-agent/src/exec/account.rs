@@ -1,10 +1,16 @@
 //! Who an execution runs as, read from `/etc/passwd` and `/etc/group` of the guest.
 //!
-//! Read by hand because a static binary has no name service to ask.
+//! Read by hand because a static binary has no name service to ask, and remembered because every execution asks:
+//! reading costs an emulated guest half a millisecond.
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+const PASSWD: &str = "/etc/passwd";
+const GROUP: &str = "/etc/group";
 
 /// A user of the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +33,8 @@ impl Account {
     /// # Errors
     /// `NotFound` when nobody is called that.
     pub fn find(name: &str) -> io::Result<Self> {
-        let passwd = fs::read_to_string("/etc/passwd")?;
-        let group = fs::read_to_string("/etc/group").unwrap_or_default();
+        let passwd = fs::read_to_string(PASSWD)?;
+        let group = fs::read_to_string(GROUP).unwrap_or_default();
         Self::parse(name, &passwd, &group)
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no user {name:?} here")))
     }
@@ -53,19 +59,55 @@ impl Account {
     }
 }
 
+/// One account, remembered until a file that describes it changes: root may do that inside a guest.
+#[derive(Debug, Default)]
+pub struct KnownAccount {
+    known: Mutex<Option<([Stamp; 2], Account)>>,
+}
+
+impl KnownAccount {
+    /// The account called `name`, which must always be the same.
+    ///
+    /// # Errors
+    /// See [`Account::find`].
+    pub fn get(&self, name: &str) -> io::Result<Account> {
+        // Before reading: what changes meanwhile is noticed the next time.
+        let now = [Stamp::of(PASSWD), Stamp::of(GROUP)];
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((then, account)) = &*known
+            && *then == now
+        {
+            return Ok(account.clone());
+        }
+        let account = Account::find(name)?;
+        *known = Some((now, account.clone()));
+        Ok(account)
+    }
+}
+
+/// What tells one state of a file from another: which file it is, and when it was changed. Nothing if there is none.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp(Option<(u64, u64, i64, i64)>);
+
+impl Stamp {
+    fn of(path: &str) -> Self {
+        let facts = fs::metadata(path).ok();
+        Self(facts.map(|facts| (facts.ino(), facts.size(), facts.ctime(), facts.ctime_nsec())))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     //! Lookup by exact name, with supplementary groups.
 
     use super::*;
 
-    const PASSWD: &str =
-        "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\nbroken:x\n";
-    const GROUP: &str = "root:x:0:\nuser:x:1000:\ndialout:x:20:other,user\nvideo:x:44:user2\n";
+    const USERS: &str = "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\nbroken:x\n";
+    const GROUPS: &str = "root:x:0:\nuser:x:1000:\ndialout:x:20:other,user\nvideo:x:44:user2\n";
 
     #[test]
     fn a_user_is_found_with_all_groups() {
-        let user = Account::parse("user", PASSWD, GROUP).expect("it is there");
+        let user = Account::parse("user", USERS, GROUPS).expect("it is there");
         assert_eq!((user.uid, user.gid, user.groups), (1000, 1000, vec![20, 1000]));
         assert_eq!(user.home, PathBuf::from("/home/user"));
     }
@@ -73,7 +115,24 @@ mod tests {
     #[test]
     fn nobody_else_is() {
         for name in ["use", "user2", "", "broken", "1000"] {
-            assert_eq!(Account::parse(name, PASSWD, GROUP), None, "{name:?}");
+            assert_eq!(Account::parse(name, USERS, GROUPS), None, "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_file_that_was_changed_or_replaced_has_another_stamp() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("passwd");
+        let stamp = || Stamp::of(path.to_str().expect("a plain name"));
+        let mut seen = vec![stamp()];
+        for content in ["one", "another", ""] {
+            fs::write(dir.path().join("new"), content).expect("written");
+            fs::rename(dir.path().join("new"), &path).expect("replaced");
+            assert_eq!(stamp(), stamp(), "nothing changed");
+            assert!(!seen.contains(&stamp()), "{content:?}");
+            seen.push(stamp());
+        }
+        fs::write(&path, "changed in place").expect("written");
+        assert!(!seen.contains(&stamp()));
     }
 }

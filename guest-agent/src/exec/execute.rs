@@ -60,8 +60,8 @@ enum End {
     HostGone,
 }
 
-struct Execution<'a> {
-    agent: &'a Agent,
+struct Execution {
+    agent: Arc<Agent>,
     id: u64,
     spec: Spec,
     running: Arc<Running>,
@@ -74,8 +74,8 @@ struct Execution<'a> {
     interpreter: wire::Interpreter,
 }
 
-impl<'a> Execution<'a> {
-    async fn start(agent: &'a Agent, request: wire::ExecuteRequest) -> Result<Self, Failure> {
+impl Execution {
+    async fn start(agent: &Arc<Agent>, request: wire::ExecuteRequest) -> Result<Self, Failure> {
         let sandbox = agent.gate.pass()?;
         let spec = Spec::parse(agent, &sandbox, request)?;
         if agent.executions.count() >= MAX_EXECUTIONS {
@@ -119,7 +119,7 @@ impl<'a> Execution<'a> {
         let running = Running { pid: child.pid, pidfd: child.pidfd, group, terminal: ends.terminal };
         let kept_cap = sandbox.kept_output_bytes;
         Ok(Self {
-            agent,
+            agent: agent.clone(),
             id,
             spec,
             running: Arc::new(running),
@@ -134,7 +134,8 @@ impl<'a> Execution<'a> {
     }
 
     async fn run(mut self, stream: Stream) {
-        let entry = self.agent.executions.enter(self.id, self.running.clone());
+        let agent = self.agent.clone();
+        let entry = agent.executions.enter(self.id, self.running.clone());
         let (mut host, mut to_host) = tokio::io::split(stream);
         let (replies, mut outgoing) = mpsc::channel::<Reply>(LIVE_BACKLOG);
         let (ended, watch_end) = watch::channel(false);
@@ -172,26 +173,29 @@ impl<'a> Execution<'a> {
         if matches!(end, End::HostGone) {
             pumps.abandon();
             sending.abort();
-            self.close(killed).await;
+            self.close_killed().await;
             return;
         }
         let (stdout, stderr) = pumps.finish().await;
         let result = self.result(end, wall, stdout, stderr).await;
-        let agent = self.agent;
         // Who is told of a kill finds nothing left of it; after an ordinary end the host need not wait.
         let mut ended = Some(self);
         if let Some(killed) = ended.take_if(|_| killed) {
-            killed.close(true).await;
+            killed.close_killed().await;
         }
         let _ = replies.send(Reply::Result(result)).await;
         drop(replies);
         if let Ok(Some(to_host)) = sending.await {
             finish(to_host).await;
         }
-        if let Some(ended) = ended {
-            ended.close(false).await;
-        }
-        agent.executions.prepare_group(&agent.cgroups);
+        // Beside the event loop, which may not have sent the result yet: the kernel takes milliseconds for it.
+        let tidied = tokio::task::spawn_blocking(move || {
+            if let Some(group) = ended.and_then(Self::into_group) {
+                group.close();
+            }
+            agent.executions.prepare_group(&agent.cgroups);
+        });
+        let _ = tidied.await;
     }
 
     /// Starts feeding standard input; what it returns takes live pieces.
@@ -276,10 +280,14 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Gives the group back. A signal sent at this very moment may still hold it; then it goes with that.
-    async fn close(self, killed: bool) {
-        if let Some(Running { group: Some(group), .. }) = Arc::into_inner(self.running) {
-            group.close(killed).await;
+    /// The group, to be given back. A signal sent at this very moment may still hold it; then it goes with that.
+    fn into_group(self) -> Option<ExecutionGroup> {
+        Arc::into_inner(self.running)?.group
+    }
+
+    async fn close_killed(self) {
+        if let Some(group) = self.into_group() {
+            group.close_killed().await;
         }
     }
 }

@@ -17,7 +17,7 @@ mod signal;
 pub mod spec;
 pub mod stdio;
 
-pub use account::Account;
+pub use account::{Account, KnownAccount};
 pub use environment::check as check_environment;
 pub use execute::execute;
 pub use kept::KeptOutputs;
