@@ -4,7 +4,7 @@
 //! created (limits set, empty) ──join──▶ occupied ──close/drop──▶ killed ──▶ removed
 //! ```
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -107,7 +107,13 @@ impl Cgroup {
                 .map(Into::into)
                 .map_err(CgroupError::file("open", &path))
         };
-        Ok(CgroupJoin { procs: self.places.iter().map(open).collect::<Result<_, _>>()? })
+        let birthplace = match (self.version, self.places.first()) {
+            (Some(CgroupVersion::V2), Some(place)) => {
+                Some(File::open(&place.dir).map_err(CgroupError::file("open", &place.dir))?.into())
+            }
+            _ => None,
+        };
+        Ok(CgroupJoin { procs: self.places.iter().map(open).collect::<Result<_, _>>()?, birthplace })
     }
 
     /// The limits as the kernel reports them now.

@@ -1,15 +1,22 @@
 //! The ticket with which a child enters its group before it runs its program.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Open lists of members of one group. Made by [`super::Cgroup::join`], used by `process::spawn`.
 #[derive(Debug)]
 pub struct CgroupJoin {
     pub(super) procs: Vec<OwnedFd>,
+    /// The group's directory, where a process can be born in it.
+    pub(super) birthplace: Option<OwnedFd>,
 }
 
 impl CgroupJoin {
+    /// The directory to be born in; none where a process has to move by itself.
+    pub(crate) fn birthplace(&self) -> Option<BorrowedFd<'_>> {
+        self.birthplace.as_ref().map(AsFd::as_fd)
+    }
+
     /// Moves the calling process into the group.
     ///
     /// Runs between fork and exec: system calls only.

@@ -5,6 +5,7 @@
 //! restarts of the supervisor, safe against pid reuse. Called by engines and by recovery. Nothing
 //! here polls, and nothing installs a `SIGCHLD` handler.
 
+mod birth;
 mod cell;
 mod child;
 mod exit;

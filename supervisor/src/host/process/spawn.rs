@@ -10,11 +10,10 @@
 //! thread that lives as long as the supervisor: when the supervisor is killed, so are its children,
 //! and not a moment earlier. Called by engines only.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -22,10 +21,12 @@ use std::thread;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
-use nix::unistd::{Gid, Uid, getppid, setgroups, setresgid, setresuid, setsid};
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
+use nix::unistd::{getppid, setsid};
+use rustix::process::{Gid, Uid, WaitId, WaitIdOptions, waitid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use tokio::sync::oneshot;
 
+use super::birth::Program;
 use super::cell::{self, Cell};
 use super::child::Process;
 use super::namespace;
@@ -164,7 +165,6 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
 
     let (output, output_child) =
         nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| failed(e.into()))?;
-    let also_stderr = output_child.try_clone().map_err(failed)?;
     let guard = open_guard.map(open_guard::prepare).transpose().map_err(guarded)?;
     let installer = guard.as_ref().map(open_guard::PreparedGuard::installer);
 
@@ -172,19 +172,12 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
     let entry = namespaces.as_ref().zip(cell.as_ref());
     let entry =
         entry.map(|(spec, cell)| namespace::Entry::prepare(spec, cell)).transpose().map_err(failed)?;
-    let mut command = Command::new(&program);
-    command
-        .args(&args)
-        .env_clear()
-        .envs(environment.iter().copied())
-        .current_dir(directory.unwrap_or_else(|| "/".into()));
-    command.stdin(Stdio::null()).stdout(output_child).stderr(also_stderr);
+    let directory = directory.as_deref().unwrap_or(Path::new("/"));
+    let prepared = Program::new(&program, &args, environment, directory).map_err(failed)?;
+    let null = File::open("/dev/null").map_err(failed)?;
     let parent = nix::unistd::getpid();
     let keep: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
     let prepare_child = move || -> io::Result<()> {
-        if let Some(cgroup) = &cgroup {
-            cgroup.enter()?;
-        }
         setsid()?;
         setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
         if let Some(entry) = &entry {
@@ -192,15 +185,17 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
         }
         if let Some(user) = run_as {
             let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
-            setgroups(&[])?;
-            setresgid(gid, gid, gid)?;
-            setresuid(uid, uid, uid)?;
+            // The calls themselves: the C library's would wait for threads that are not here.
+            set_thread_groups(&[])?;
+            set_thread_res_gid(gid, gid, gid)?;
+            set_thread_res_uid(uid, uid, uid)?;
         }
         // Changing the user clears the tie to the parent, so it comes after.
         prctl::set_pdeathsig(Signal::SIGKILL)?;
         // In a cell the parent cannot be seen, and the cell's leader holds the tie.
         if entry.is_none() && getppid() != parent {
-            return Err(io::Error::other("the supervisor died during the start"));
+            // The supervisor died during the start: nobody hears of this.
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         prctl::set_no_new_privs()?;
         if let Some(installer) = &installer {
@@ -211,20 +206,10 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec only async-signal-safe system calls run: the closure allocates
-    // nothing, takes no lock, and works on data that was prepared before the fork.
-    // JUSTIFICATION: a control group, a user and a parent-death signal can be set from nowhere else
-    // without a moment in which the child runs outside them.
-    unsafe { command.pre_exec(prepare_child) };
-
     let door = cell.as_ref().map(Cell::open).transpose().map_err(failed)?;
-    let child = command.spawn().map_err(failed)?;
-    drop((door, inherit));
-    let pid = child.id();
-    let raw =
-        i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| failed(io::Error::other("pid")))?;
-    // The child is not reaped by anyone else, so its pid is still its own.
-    let pidfd = pidfd_open(raw, PidfdFlags::empty()).map_err(|e| failed(e.into()))?;
+    let stdio = [null.as_fd(), output_child.as_fd(), output_child.as_fd()];
+    let (pid, pidfd) = prepared.start(stdio, cgroup.as_ref(), prepare_child).map_err(failed)?;
+    drop((door, inherit, output_child));
     let guard = match guard.map(open_guard::PreparedGuard::receive).transpose() {
         Ok(guard) => guard,
         Err(error) => {

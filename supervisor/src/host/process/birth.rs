@@ -1,0 +1,166 @@
+//! Brings a child into the world, inside its control group from the first moment.
+//!
+//! On cgroup v2 a process that is moved into a group makes the kernel wait for every processor, some fifteen
+//! milliseconds on any machine; one that is born there makes nobody wait. Only `clone3` can do that. Where it is
+//! not allowed, as in some containers, the child is forked and moves by itself. See decision 0065.
+//!
+//! Between birth and `execve` the child may only make system calls on memory that was laid out before: the other
+//! threads do not exist in it, and their locks may be held for ever. Used by `spawn` only.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
+
+use crate::host::cgroup::CgroupJoin;
+
+/// Be born in the group named in `clone_args`. The libc crate's constant of that name is cut to 32 bits.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// A program, its arguments, its environment and its directory, as the kernel takes them.
+pub(super) struct Program {
+    path: CString,
+    argv: Vec<CString>,
+    envp: Vec<CString>,
+    directory: CString,
+}
+
+impl Program {
+    pub(super) fn new(
+        path: &Path,
+        args: &[OsString],
+        environment: &[(&str, &str)],
+        directory: &Path,
+    ) -> io::Result<Self> {
+        let text = |text: &OsStr| CString::new(text.as_bytes()).map_err(io::Error::from);
+        let path = text(path.as_os_str())?;
+        let mut argv = vec![path.clone()];
+        for arg in args {
+            argv.push(text(arg)?);
+        }
+        let variable = |(name, value): &(&str, &str)| text(OsStr::new(&format!("{name}={value}")));
+        let envp = environment.iter().map(variable).collect::<io::Result<_>>()?;
+        Ok(Self { path, argv, envp, directory: text(directory.as_os_str())? })
+    }
+
+    /// Starts it and returns once it runs, with its process id and a handle.
+    ///
+    /// `prepare` runs in the child right before the program, so it must keep to what the head of this file says. What
+    /// it holds is not dropped there, since giving memory back takes a lock.
+    pub(super) fn start(
+        &self,
+        stdio: [BorrowedFd<'_>; 3],
+        cgroup: Option<&CgroupJoin>,
+        prepare: impl Fn() -> io::Result<()>,
+    ) -> io::Result<(u32, OwnedFd)> {
+        let (mut verdict, report) = io::pipe()?;
+        let pointers = |strings: &[CString]| {
+            strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>()
+        };
+        let (argv, envp) = (pointers(&self.argv), pointers(&self.envp));
+        let stdio = stdio.map(|fd| fd.as_raw_fd());
+        let report_fd = report.as_raw_fd();
+        let (child, born_inside) = fork(cgroup.and_then(CgroupJoin::birthplace))?;
+        let Some((pid, pidfd)) = child else {
+            let failure = || -> io::Result<std::convert::Infallible> {
+                if let Some(cgroup) = cgroup.filter(|_| !born_inside) {
+                    cgroup.enter()?;
+                }
+                stand(stdio, &self.directory)?;
+                prepare()?;
+                // SAFETY: path and both lists are null-terminated and live as long as this process.
+                // JUSTIFICATION: nothing but a plain system call is allowed here.
+                unsafe { libc::execve(self.path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+                Err(io::Error::last_os_error())
+            };
+            let Err(error) = failure();
+            give_up(report_fd, error.raw_os_error().unwrap_or(libc::EINVAL));
+        };
+        drop(report);
+        let mut errno = [0; size_of::<i32>()];
+        match verdict.read(&mut errno) {
+            // Closed by `execve`.
+            Ok(0) => Ok((pid, pidfd)),
+            outcome => {
+                let _ = waitid(WaitId::PidFd(std::os::fd::AsFd::as_fd(&pidfd)), WaitIdOptions::EXITED);
+                outcome?;
+                Err(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
+            }
+        }
+    }
+}
+
+/// Makes a child: nothing in the child itself, its process id and a handle in the parent, and in both whether it
+/// was born in the group.
+#[allow(clippy::type_complexity)]
+fn fork(birthplace: Option<BorrowedFd<'_>>) -> io::Result<(Option<(u32, OwnedFd)>, bool)> {
+    if let Some(group) = birthplace {
+        let mut pidfd: libc::c_int = -1;
+        // SAFETY: all-zero bytes are valid `clone_args`.
+        let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+        args.flags = libc::CLONE_PIDFD as u64 | CLONE_INTO_CGROUP;
+        args.pidfd = ptr::from_mut(&mut pidfd) as u64;
+        args.exit_signal = libc::SIGCHLD as u64;
+        args.cgroup = group.as_raw_fd() as u64;
+        // SAFETY: without CLONE_VM the child gets its own copy of all memory, as with `fork`. It then only runs
+        // what `start` gives it, which keeps to system calls, and never returns from there.
+        // JUSTIFICATION: being born inside a control group exists as this system call alone.
+        let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
+        match u32::try_from(pid) {
+            Ok(0) => return Ok((None, true)),
+            // SAFETY: the kernel has just put a new descriptor there, which nobody else knows of.
+            // JUSTIFICATION: it arrives as a number.
+            Ok(pid) => return Ok((Some((pid, unsafe { OwnedFd::from_raw_fd(pidfd) })), true)),
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if !matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    // SAFETY: as above.
+    // JUSTIFICATION: what happens in the child is more than any safe interface allows.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        return Ok((None, false));
+    }
+    let pid = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error)?;
+    // Not reaped by anyone else, so its process id is still its own.
+    let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+    Ok((Some((pid.as_raw_nonzero().get().cast_unsigned(), pidfd)), false))
+}
+
+/// Standard descriptors, signals and directory as a program expects them.
+fn stand(stdio: [RawFd; 3], directory: &CString) -> io::Result<()> {
+    let done = |result: libc::c_int| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+    // SAFETY: every call takes plain numbers or pointers to memory that outlives it, and is on the list of what
+    // may be called between fork and exec.
+    // JUSTIFICATION: see the head of this file.
+    unsafe {
+        for (target, source) in (0..).zip(stdio) {
+            done(libc::dup2(source, target))?;
+        }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+        // Ignored by this program's own start, and what is ignored stays so across `execve`.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        done(libc::chdir(directory.as_ptr()))
+    }
+}
+
+/// Tells the parent why, and ends.
+fn give_up(report: RawFd, errno: i32) -> ! {
+    let bytes = errno.to_ne_bytes();
+    // SAFETY: the buffer is live, the descriptor is this process's own copy; `_exit` runs nothing of the parent's.
+    // JUSTIFICATION: nothing but plain system calls is allowed here.
+    unsafe {
+        libc::write(report, bytes.as_ptr().cast(), bytes.len());
+        libc::_exit(127)
+    }
+}
