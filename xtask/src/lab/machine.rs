@@ -28,6 +28,9 @@ const MEMORY_MIB: u32 = 6144;
 /// How long an emulated machine may take to boot on a busy host.
 const BOOT_DEADLINE: Duration = Duration::from_secs(180);
 
+/// Lines of its console that are shown of a lab that failed.
+const LAST_WORDS: usize = 12;
+
 /// How long a lab that has to be booted lives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Life {
@@ -84,7 +87,18 @@ impl Lab {
     /// Runs a command in the lab and returns its exit code.
     pub fn run(&self, command: &str, out: &mut dyn Write, err: &mut dyn Write) -> Result<i32> {
         channel::run(&self.dir.join("channel"), command, BOOT_DEADLINE, out, err)
+            .map_err(|error| error.context(self.last_words()))
             .hint(format!("the lab's console is in {}", self.dir.join("console").display()))
+    }
+
+    /// What its kernel said last, without what it says of every guest.
+    fn last_words(&self) -> String {
+        let console = fs::read(self.dir.join("console")).unwrap_or_default();
+        let console = String::from_utf8_lossy(&console);
+        let telling = |line: &&str| !line.trim().is_empty() && !line.contains("Unhandled WRMSR");
+        let mut lines: Vec<&str> = console.lines().filter(telling).rev().take(LAST_WORDS).collect();
+        lines.reverse();
+        format!("the lab failed; its console ends with:\n{}", lines.join("\n"))
     }
 
     /// Stops the lab, if one is up.
