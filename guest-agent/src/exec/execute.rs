@@ -23,14 +23,14 @@ use rekindle_protocol::wire::{self, ErrorCode, OutputStream};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Busy};
 use crate::cgroup::ExecutionGroup;
 use crate::exec::child::{self, Footing};
 use crate::exec::diagnosis::diagnose;
 use crate::exec::input;
 use crate::exec::kept::Keeper;
 use crate::exec::output::{Pump, Pumped};
-use crate::exec::registry::Running;
+use crate::exec::registry::{Running, Tidying};
 use crate::exec::spec::{Input, Spec};
 use crate::exec::stdio::{self, Channel};
 use crate::failure::Failure;
@@ -45,12 +45,17 @@ const DEATH_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Carries out an execute request on its stream.
 pub async fn execute(agent: &Arc<Agent>, request: wire::ExecuteRequest, stream: Stream) {
-    let _busy = agent.begin();
-    match Execution::start(agent, request).await {
-        Ok(execution) => execution.run(stream).await,
-        Err(failure) => reply(stream, failure.into_response()).await,
-    }
+    let busy = agent.begin();
+    let tidying = match Execution::start(agent, request).await {
+        Ok(execution) => execution.run(stream, busy).await,
+        Err(failure) => {
+            reply(stream, failure.into_response()).await;
+            None
+        }
+    };
     warm::refill(agent);
+    // Only now: whoever waits for it finds that interpreters are being started.
+    drop(tidying);
 }
 
 /// Why an execution was brought to an end.
@@ -133,7 +138,8 @@ impl Execution {
         })
     }
 
-    async fn run(mut self, stream: Stream) {
+    /// Sees it to its end and tells the host. Returns with everything in order again.
+    async fn run(mut self, stream: Stream, busy: Busy) -> Option<Tidying> {
         let agent = self.agent.clone();
         let entry = agent.executions.enter(self.id, self.running.clone());
         let (mut host, mut to_host) = tokio::io::split(stream);
@@ -174,7 +180,7 @@ impl Execution {
             pumps.abandon();
             sending.abort();
             self.close_killed().await;
-            return;
+            return None;
         }
         let (stdout, stderr) = pumps.finish().await;
         let result = self.result(end, wall, stdout, stderr).await;
@@ -183,6 +189,9 @@ impl Execution {
         if let Some(killed) = ended.take_if(|_| killed) {
             killed.close_killed().await;
         }
+        // Before the host can know of the end, and act on it.
+        let tidying = Tidying::begin(&agent);
+        drop(busy);
         let _ = replies.send(Reply::Result(result)).await;
         drop(replies);
         if let Ok(Some(to_host)) = sending.await {
@@ -196,6 +205,7 @@ impl Execution {
             agent.executions.prepare_group(&agent.cgroups);
         });
         let _ = tidied.await;
+        Some(tidying)
     }
 
     /// Starts feeding standard input; what it returns takes live pieces.

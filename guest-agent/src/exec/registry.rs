@@ -10,6 +10,9 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use rekindle_protocol::wire::ErrorCode;
 
+use tokio::sync::watch;
+
+use crate::agent::Agent;
 use crate::cgroup::{Cgroups, ExecutionGroup};
 use crate::failure::Failure;
 
@@ -68,6 +71,8 @@ pub struct Executions {
     /// A group nobody uses yet. Making one takes the kernel about as long as all the rest of an execution's
     /// preparation, so it is made when the execution before is done.
     spare: Mutex<Option<ExecutionGroup>>,
+    /// Executions whose host has its result while they are still tidied up.
+    tidying: watch::Sender<usize>,
 }
 
 impl Executions {
@@ -103,6 +108,12 @@ impl Executions {
         }
     }
 
+    /// Completes when nothing is being tidied up.
+    pub async fn tidied(&self) {
+        // The sender is here.
+        let _ = self.tidying.subscribe().wait_for(|tidying| *tidying == 0).await;
+    }
+
     /// How many run.
     pub fn count(&self) -> usize {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -124,6 +135,26 @@ impl Executions {
             .get(&id)
             .cloned()
             .ok_or_else(|| Failure::new(ErrorCode::NotFound, format!("execution {id} does not run")))
+    }
+}
+
+/// The time in which an execution is tidied up, over when this is dropped. It keeps a guest from being frozen, but
+/// nobody who has the result from going on.
+pub struct Tidying {
+    agent: Arc<Agent>,
+}
+
+impl Tidying {
+    /// Begins it.
+    pub fn begin(agent: &Arc<Agent>) -> Self {
+        agent.executions.tidying.send_modify(|tidying| *tidying += 1);
+        Self { agent: agent.clone() }
+    }
+}
+
+impl Drop for Tidying {
+    fn drop(&mut self) {
+        self.agent.executions.tidying.send_modify(|tidying| *tidying = tidying.saturating_sub(1));
     }
 }
 

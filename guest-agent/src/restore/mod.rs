@@ -118,6 +118,7 @@ pub async fn quiesce(agent: &Arc<Agent>, request: &wire::QuiesceRequest) -> Resu
         return Err(Failure::new(ErrorCode::Busy, message));
     }
     *agent.gate.lock() = State::Closed;
+    agent.executions.tidied().await;
     agent.warm.settled().await;
     let drop_caches = request.drop_caches;
     let quiet = tokio::task::spawn_blocking(move || {

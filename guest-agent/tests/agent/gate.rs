@@ -170,6 +170,20 @@ async fn quiescing_closes_the_gate_ends_the_session_and_is_refused_while_somethi
 }
 
 #[tokio::test]
+async fn whoever_has_the_result_of_an_execution_can_quiesce_or_renew_at_once() {
+    let mut agent = agent!(Setup { transport: Transport::Listen, ..Setup::default() });
+    for _ in 0..20 {
+        agent.run(shell("true")).await;
+        let renewal = RestoreRequest { renew: true, ..restore_request() };
+        agent.client.restore(renewal, SOON).await.expect("nothing is under way");
+        agent.run(shell("true")).await;
+        agent.client.quiesce(false, SOON).await.expect("nothing is under way");
+        agent.client = AgentClient::connect(agent.dial().await, SOON).await.expect("a session");
+        agent.client.restore(restore_request(), SOON).await.expect("opened again");
+    }
+}
+
+#[tokio::test]
 async fn a_host_that_leaves_before_a_quiesce_is_done_does_not_end_the_next_session() {
     use rekindle_protocol::wire::{QuiesceRequest, Request, request::Op};
 
