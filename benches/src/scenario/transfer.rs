@@ -178,7 +178,7 @@ pub async fn download(agent: &AgentClient, raw: &mut RawChannel, record: &mut Re
 /// When it does not arrive.
 pub async fn put(agent: &AgentClient, content: &Bytes) -> Result<Duration> {
     let begun = Instant::now();
-    let options = UploadOptions::default();
+    let options = UploadOptions { size: Some(content.len() as u64), ..UploadOptions::default() };
     agent.upload(&path()?, options, content.as_ref(), TransferPatience::default()).await?;
     Ok(begun.elapsed())
 }

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, RenameFlags, openat, renameat, renameat2};
+use nix::fcntl::{FallocateFlags, OFlag, RenameFlags, fallocate, openat, renameat, renameat2};
 use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use rekindle_protocol::checksum::Checksum;
@@ -28,6 +28,8 @@ use crate::files::location::Location;
 use crate::files::{info, worker};
 use crate::session::{reply, response};
 
+/// From this size on room is set aside: for a small file it would cost more than it saves.
+const RESERVED_FROM: i64 = 1024 * 1024;
 /// Pieces that may wait for the disk.
 const BACKLOG: usize = 4;
 
@@ -59,6 +61,9 @@ async fn receive(
 ) -> Result<Option<Written>, Failure> {
     let ticket = worker::admit(agent).await?;
     let most = ticket.sandbox.upload_bytes;
+    if request.size > most {
+        return Err(too_large(most));
+    }
     let (parts, incoming) = mpsc::channel(BACKLOG);
     let mut writing = tokio::spawn(worker::run(ticket, move |account| write(account, &request, incoming)));
     let forward = async {
@@ -75,8 +80,7 @@ async fn receive(
             if let Part::Chunk(chunk) = &part {
                 total += chunk.data.len() as u64;
                 if chunk.data.len() > MAX_CHUNK_BYTES || total > most {
-                    let message = format!("a file may have {most} bytes here, a piece {MAX_CHUNK_BYTES}");
-                    return Err(Failure::new(ErrorCode::TooLarge, message));
+                    return Err(too_large(most));
                 }
             }
             let last = matches!(part, Part::End(_));
@@ -95,6 +99,11 @@ async fn receive(
     refused.map_or(outcome, Err)
 }
 
+fn too_large(most: u64) -> Failure {
+    let message = format!("a file may have {most} bytes here, a piece {MAX_CHUNK_BYTES}");
+    Failure::new(ErrorCode::TooLarge, message)
+}
+
 fn joined(
     outcome: Result<Result<Option<Written>, Failure>, tokio::task::JoinError>,
 ) -> Result<Option<Written>, Failure> {
@@ -110,6 +119,7 @@ fn write(
     let at = Location::parse(&request.path, account)?;
     let (dir, name) = at.make_parent()?;
     let temporary = Temporary::create(&dir).map_err(|error| at.failure(error))?;
+    reserve(&temporary.file, request.size).map_err(|error| at.failure(error))?;
     let mut file = &temporary.file;
     let mut checksum = Checksum::default();
     let mut size = 0;
@@ -137,6 +147,18 @@ fn write(
     let file = temporary.publish(&name, request.must_not_exist).map_err(|error| at.failure(error))?;
     let info = info::of_open(request.path.clone(), &file).map_err(|error| at.failure(error))?;
     Ok(Some(Written { info: FileInfo { checksum, ..info }, replaced }))
+}
+
+/// Sets room aside, where the file system can: what does not fit is refused before it is sent, and the kernel has
+/// less to do for every page that is written.
+fn reserve(file: &File, size: u64) -> nix::Result<()> {
+    match i64::try_from(size) {
+        Ok(size @ RESERVED_FROM..) => match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, size) {
+            Err(error @ Errno::ENOSPC) => Err(error),
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
 }
 
 /// A file under a name nobody asked for, removed unless it is published.

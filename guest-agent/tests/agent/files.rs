@@ -188,13 +188,13 @@ async fn the_longest_name_is_fine_and_one_byte_more_is_a_clear_error() {
 #[tokio::test]
 async fn parents_are_made_modes_are_kept_and_files_belong_to_the_user() {
     let agent = agent!();
-    let options = UploadOptions { mode: 0o751, must_not_exist: false };
+    let options = UploadOptions { mode: 0o751, must_not_exist: false, ..UploadOptions::default() };
     let info =
         agent.client.upload_bytes(&path("a/b/c/file"), options, b"x", PATIENCE).await.expect("uploaded");
     assert_eq!((info.mode, info.uid), (0o751, agent.uid));
     let made = fs::metadata(agent.home.join("a/b")).expect("made");
     assert_eq!((made.uid(), made.mode() & 0o777), (agent.uid, 0o755));
-    let set_uid = UploadOptions { mode: 0o6755, must_not_exist: false };
+    let set_uid = UploadOptions { mode: 0o6755, must_not_exist: false, ..UploadOptions::default() };
     let info = agent.client.upload_bytes(&path("su"), set_uid, b"x", PATIENCE).await.expect("uploaded");
     assert_eq!(info.mode & 0o6000, 0, "an upload never makes a set-uid file");
     let absolute = agent.home.join("absolute");
@@ -208,7 +208,7 @@ async fn an_existing_file_is_replaced_whole_or_refused() {
     upload(&agent, b"file", b"old and longer").await;
     upload(&agent, b"file", b"new").await;
     assert_eq!(download(&agent, b"file").await, b"new");
-    let careful = UploadOptions { mode: 0, must_not_exist: true };
+    let careful = UploadOptions { mode: 0, must_not_exist: true, ..UploadOptions::default() };
     let error = agent.client.upload_bytes(&path("file"), careful, b"newer", PATIENCE).await;
     assert_eq!(error.expect_err("it exists").refusal(), Some(Refusal::AlreadyExists));
     assert_eq!(download(&agent, b"file").await, b"new");
@@ -220,6 +220,22 @@ async fn an_existing_file_is_replaced_whole_or_refused() {
         agent.client.upload_bytes(&path("file/below"), UploadOptions::default(), b"x", PATIENCE).await;
     assert_eq!(error.expect_err("a file").refusal(), Some(Refusal::NotADirectory));
     assert_eq!(names(&agent), [b"dir".to_vec(), b"file".to_vec(), b"other".to_vec()]);
+}
+
+#[tokio::test]
+async fn an_announced_size_reserves_room_and_decides_nothing_about_the_content() {
+    let agent = agent!();
+    let content = vec![7; 2 << 20];
+    for announced in [1, 2 << 20, 5 << 20] {
+        let options = UploadOptions { size: Some(announced), ..UploadOptions::default() };
+        let sent = agent.client.upload(&path("file"), options, content.as_slice(), PATIENCE).await;
+        assert_eq!(sent.expect("uploaded").size, 2 << 20, "{announced}");
+        assert!(download(&agent, b"file").await == content, "{announced}");
+    }
+    let endless = UploadOptions { size: Some(1 << 60), ..UploadOptions::default() };
+    let error = agent.client.upload(&path("more"), endless, content.as_slice(), PATIENCE).await;
+    assert_eq!(error.expect_err("beyond the limit").refusal(), Some(Refusal::TooLarge));
+    assert_eq!(names(&agent), [b"file".to_vec()]);
 }
 
 /// Yields some bytes and then nothing, for ever.

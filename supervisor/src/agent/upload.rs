@@ -29,6 +29,8 @@ pub struct UploadOptions {
     pub mode: u32,
     /// Refuse when the path exists.
     pub must_not_exist: bool,
+    /// Bytes that will follow, where that is known: room for them is set aside at once.
+    pub size: Option<u64>,
 }
 
 /// What was sent.
@@ -61,6 +63,7 @@ impl AgentClient {
             path: path.to_wire(),
             mode: options.mode,
             must_not_exist: options.must_not_exist,
+            size: options.size.unwrap_or(0),
         };
         let total = deadline(patience.total);
         let start = total.min(deadline(patience.stall));
@@ -85,6 +88,7 @@ impl AgentClient {
         content: &[u8],
         patience: TransferPatience,
     ) -> Result<FileInfo, AgentError> {
+        let options = UploadOptions { size: Some(content.len() as u64), ..options };
         self.upload(path, options, content, patience).await
     }
 }

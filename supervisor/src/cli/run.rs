@@ -150,7 +150,9 @@ async fn use_sandbox(
     for (local, guest, mode) in &uploads {
         let file =
             tokio::fs::File::open(local).await.with_context(|| format!("cannot open {}", local.display()))?;
-        let options = UploadOptions { mode: *mode, ..UploadOptions::default() };
+        let facts = file.metadata().await.ok().filter(std::fs::Metadata::is_file);
+        let size = facts.map(|facts| facts.len());
+        let options = UploadOptions { mode: *mode, size, ..UploadOptions::default() };
         agent
             .upload(guest, options, file, TransferPatience::default())
             .await

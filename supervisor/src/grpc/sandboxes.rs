@@ -132,7 +132,7 @@ impl Sandboxes for SandboxesApi {
             return account.close(Err(invalid("the first message must name the file")));
         };
         account.about(&file.sandbox);
-        let options = UploadOptions { mode: file.mode, must_not_exist: file.must_not_exist };
+        let options = UploadOptions { mode: file.mode, must_not_exist: file.must_not_exist, size: file.size };
         let uploaded = match requests::path(file.path) {
             Ok(path) => {
                 let content = files::content(parts, file.size);

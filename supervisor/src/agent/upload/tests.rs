@@ -61,7 +61,7 @@ async fn content_of_any_size_arrives_with_its_checksum() {
             say(&mut stream, info(content.len() as u64, end.checksum)).await;
             (content, end)
         });
-        let options = UploadOptions { mode: 0o755, must_not_exist: true };
+        let options = UploadOptions { mode: 0o755, must_not_exist: true, ..UploadOptions::default() };
         let uploaded = client.upload_bytes(&path(), options, &content, PATIENCE).await.expect("uploaded");
         assert_eq!(uploaded.size, size as u64);
         let (received, end) = answering.await.expect("no panic");
