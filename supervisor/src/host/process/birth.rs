@@ -9,7 +9,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
@@ -81,14 +81,14 @@ impl Program {
             give_up(report_fd, error.raw_os_error().unwrap_or(libc::EINVAL));
         };
         drop(report);
-        let mut errno = [0; size_of::<i32>()];
-        match verdict.read(&mut errno) {
-            // Closed by `execve`.
-            Ok(0) => Ok((pid, pidfd)),
-            outcome => {
-                let _ = waitid(WaitId::PidFd(std::os::fd::AsFd::as_fd(&pidfd)), WaitIdOptions::EXITED);
-                outcome?;
-                Err(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
+        // Ends without a word when `execve` has closed the child's end.
+        let mut errno = Vec::new();
+        verdict.read_to_end(&mut errno)?;
+        match errno.first_chunk() {
+            None => Ok((pid, pidfd)),
+            Some(errno) => {
+                let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+                Err(io::Error::from_raw_os_error(i32::from_ne_bytes(*errno)))
             }
         }
     }
