@@ -64,21 +64,23 @@ impl Program {
         let (argv, envp) = (pointers(&self.argv), pointers(&self.envp));
         let stdio = stdio.map(|fd| fd.as_raw_fd());
         let report_fd = report.as_raw_fd();
-        let (child, born_inside) = fork(cgroup.and_then(CgroupJoin::birthplace))?;
-        let Some((pid, pidfd)) = child else {
-            let failure = || -> io::Result<std::convert::Infallible> {
-                if let Some(cgroup) = cgroup.filter(|_| !born_inside) {
-                    cgroup.enter()?;
-                }
-                stand(stdio, &self.directory)?;
-                prepare()?;
-                // SAFETY: path and both lists are null-terminated and live as long as this process.
-                // JUSTIFICATION: nothing but a plain system call is allowed here.
-                unsafe { libc::execve(self.path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
-                Err(io::Error::last_os_error())
-            };
-            let Err(error) = failure();
-            give_up(report_fd, error.raw_os_error().unwrap_or(libc::EINVAL));
+        let (pid, pidfd) = match fork(cgroup.and_then(CgroupJoin::birthplace))? {
+            Side::Parent { pid, pidfd } => (pid, pidfd),
+            Side::Child { born_inside } => {
+                let failure = || -> io::Result<std::convert::Infallible> {
+                    if let Some(cgroup) = cgroup.filter(|_| !born_inside) {
+                        cgroup.enter()?;
+                    }
+                    stand(stdio, &self.directory)?;
+                    prepare()?;
+                    // SAFETY: path and both lists are null-terminated and live as long as this process.
+                    // JUSTIFICATION: nothing but a plain system call is allowed here.
+                    unsafe { libc::execve(self.path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+                    Err(io::Error::last_os_error())
+                };
+                let Err(error) = failure();
+                give_up(report_fd, error.raw_os_error().unwrap_or(libc::EINVAL))
+            }
         };
         drop(report);
         // Ends without a word when `execve` has closed the child's end.
@@ -94,10 +96,14 @@ impl Program {
     }
 }
 
-/// Makes a child: nothing in the child itself, its process id and a handle in the parent, and in both whether it
-/// was born in the group.
-#[allow(clippy::type_complexity)]
-fn fork(birthplace: Option<BorrowedFd<'_>>) -> io::Result<(Option<(u32, OwnedFd)>, bool)> {
+/// Where one is after a birth.
+enum Side {
+    Parent { pid: u32, pidfd: OwnedFd },
+    Child { born_inside: bool },
+}
+
+/// Makes a child, in the group if that is possible.
+fn fork(birthplace: Option<BorrowedFd<'_>>) -> io::Result<Side> {
     if let Some(group) = birthplace {
         let mut pidfd: libc::c_int = -1;
         // SAFETY: all-zero bytes are valid `clone_args`.
@@ -111,10 +117,10 @@ fn fork(birthplace: Option<BorrowedFd<'_>>) -> io::Result<(Option<(u32, OwnedFd)
         // JUSTIFICATION: being born inside a control group exists as this system call alone.
         let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
         match u32::try_from(pid) {
-            Ok(0) => return Ok((None, true)),
+            Ok(0) => return Ok(Side::Child { born_inside: true }),
             // SAFETY: the kernel has just put a new descriptor there, which nobody else knows of.
             // JUSTIFICATION: it arrives as a number.
-            Ok(pid) => return Ok((Some((pid, unsafe { OwnedFd::from_raw_fd(pidfd) })), true)),
+            Ok(pid) => return Ok(Side::Parent { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }),
             Err(_) => {
                 let error = io::Error::last_os_error();
                 if !matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) {
@@ -127,12 +133,12 @@ fn fork(birthplace: Option<BorrowedFd<'_>>) -> io::Result<(Option<(u32, OwnedFd)
     // JUSTIFICATION: what happens in the child is more than any safe interface allows.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        return Ok((None, false));
+        return Ok(Side::Child { born_inside: false });
     }
     let pid = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error)?;
     // Not reaped by anyone else, so its process id is still its own.
     let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-    Ok((Some((pid.as_raw_nonzero().get().cast_unsigned(), pidfd)), false))
+    Ok(Side::Parent { pid: pid.as_raw_nonzero().get().cast_unsigned(), pidfd })
 }
 
 /// Standard descriptors, signals and directory as a program expects them.

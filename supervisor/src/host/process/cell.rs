@@ -189,7 +189,11 @@ impl Shelf {
     fn put(&self, made: io::Result<Cell>) {
         let mut state = self.lock();
         match made {
-            Ok(cell) => state.cells.push(cell),
+            Ok(cell) => {
+                state.cells.push(cell);
+                // An error nobody has taken yet is no longer true.
+                state.failed = None;
+            }
             Err(error) if state.waiting > 0 => state.failed = Some(error),
             // It may work when somebody needs one; until then there is no hurry.
             Err(_) => drop(self.changed.wait_timeout(state, LULL)),
