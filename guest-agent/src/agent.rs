@@ -4,7 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::{Semaphore, watch};
 
@@ -39,6 +39,8 @@ pub struct Agent {
     pub file_slots: Arc<Semaphore>,
     /// Operations under way, the ones that only ask left out.
     busy: AtomicUsize,
+    /// Whether no operation has begun since the gate was opened.
+    untouched: AtomicBool,
     /// Counts sessions: the newest one wins.
     sessions: watch::Sender<u64>,
 }
@@ -61,6 +63,7 @@ impl Agent {
             kept: KeptOutputs::open(&config.state)?,
             file_slots: Arc::new(Semaphore::new(files::MAX_PARALLEL)),
             busy: AtomicUsize::new(0),
+            untouched: AtomicBool::new(false),
             sessions: watch::Sender::new(0),
             config,
         })
@@ -81,7 +84,12 @@ impl Agent {
     /// Marks an operation as under way until the guard is dropped.
     pub fn begin(self: &Arc<Self>) -> Busy {
         self.busy.fetch_add(1, Ordering::SeqCst);
-        Busy { agent: self.clone() }
+        Busy { agent: self.clone(), first: self.untouched.swap(false, Ordering::SeqCst) }
+    }
+
+    /// Says that the gate has been opened, and nothing has been done behind it.
+    pub fn untouched(&self) {
+        self.untouched.store(true, Ordering::SeqCst);
     }
 
     /// How many operations are under way.
@@ -99,6 +107,8 @@ impl Agent {
 /// An operation under way.
 pub struct Busy {
     agent: Arc<Agent>,
+    /// It is the first since the gate was opened: files are as they were when the guest was made.
+    pub first: bool,
 }
 
 impl Drop for Busy {

@@ -148,10 +148,11 @@ impl Cgroups {
         let Some(sandbox) = &self.sandbox else { return Ok(None) };
         let path = sandbox.join(format!("e{id}"));
         fs::create_dir(&path)?;
-        // Opened now, because a program's caller waits for what is read from them after its end.
+        // Opened now, because a program's caller waits for what is done with them at its start and its end.
         let peak = self.controllers.memory.then(|| File::open(path.join("memory.peak")).ok()).flatten();
         let group = ExecutionGroup {
             dir: File::open(&path)?,
+            procs: File::options().write(true).open(path.join("cgroup.procs"))?,
             cpu: File::open(path.join("cpu.stat"))?,
             peak,
             path,
@@ -170,6 +171,7 @@ impl Cgroups {
 pub struct ExecutionGroup {
     path: PathBuf,
     dir: File,
+    procs: File,
     cpu: File,
     peak: Option<File>,
     controllers: Controllers,
@@ -205,7 +207,7 @@ impl ExecutionGroup {
     /// # Errors
     /// When the kernel refuses.
     pub fn take_in(&self, pid: i32) -> io::Result<()> {
-        fs::write(self.path.join("cgroup.procs"), pid.to_string())
+        self.procs.write_all_at(pid.to_string().as_bytes(), 0)
     }
 
     /// Kills every process in it.

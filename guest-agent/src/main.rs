@@ -32,6 +32,9 @@ use crate::config::Config;
 /// Threads for blocking file work. File operations take at most half of them, so that the writing of kept
 /// output never waits behind a slow transfer.
 const BLOCKING_THREADS: usize = 2 * files::MAX_PARALLEL;
+/// How long an idle one of them stays. Long, so that clones are born with one: starting it would come between
+/// the end of their first program and its result.
+const THREAD_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 fn main() -> ExitCode {
     match run() {
@@ -72,7 +75,7 @@ fn run() -> Result<(), String> {
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_stack_size(512 * 1024)
-        .thread_keep_alive(Duration::from_secs(1))
+        .thread_keep_alive(THREAD_PATIENCE)
         .build()
         .map_err(|error| format!("no runtime: {error}"))?;
     runtime.block_on(async {

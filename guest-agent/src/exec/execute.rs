@@ -7,6 +7,7 @@
 //! ```
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ use crate::exec::stdio::{self, Channel};
 use crate::failure::Failure;
 use crate::reaper::{Exit, Status};
 use crate::session::{reply, response};
-use crate::warm;
+use crate::warm::{self, Claimed};
 
 /// Frames of live output that may wait for the host.
 const LIVE_BACKLOG: usize = 4;
@@ -46,7 +47,7 @@ const DEATH_DEADLINE: Duration = Duration::from_secs(10);
 /// Carries out an execute request on its stream.
 pub async fn execute(agent: &Arc<Agent>, request: wire::ExecuteRequest, stream: Stream) {
     let busy = agent.begin();
-    let tidying = match Execution::start(agent, request).await {
+    let tidying = match Execution::start(agent, request, busy.first).await {
         Ok(execution) => execution.run(stream, busy).await,
         Err(failure) => {
             reply(stream, failure.into_response()).await;
@@ -80,7 +81,11 @@ struct Execution {
 }
 
 impl Execution {
-    async fn start(agent: &Arc<Agent>, request: wire::ExecuteRequest) -> Result<Self, Failure> {
+    async fn start(
+        agent: &Arc<Agent>,
+        request: wire::ExecuteRequest,
+        untouched: bool,
+    ) -> Result<Self, Failure> {
         let sandbox = agent.gate.pass()?;
         let spec = Spec::parse(agent, &sandbox, request)?;
         if agent.executions.count() >= MAX_EXECUTIONS {
@@ -91,31 +96,16 @@ impl Execution {
         let system = |error: io::Error| Failure::system("prepare an execution", &error);
         let group =
             agent.executions.group(&agent.cgroups, id, spec.memory_bytes, spec.pids).map_err(system)?;
-        let (ends, program_ends) = match spec.terminal {
-            Some(size) => stdio::terminal(size, spec.account.uid),
-            None => stdio::pipes(spec.input != Input::Nothing),
-        }
-        .map_err(system)?;
         let started = Instant::now();
-        let spawn = || {
-            let footing = Footing {
-                stdio: program_ends.all(),
-                terminal: spec.terminal.is_some(),
-                cgroup: group.as_ref().map(|group| group.dir()),
-                processes: if agent.cgroups.controllers().pids { 0 } else { u64::from(spec.pids) },
-                control: None,
-            };
-            child::start(&spec, &footing).map(|child| (child.pid, child))
-        };
-        let claimed = warm::claim(agent, &spec, program_ends.all(), group.as_ref()).await;
+        let claimed = warm::claim(agent, &spec, group.as_ref(), untouched).await.map_err(system)?;
         let warmed = claimed.is_some();
-        let (child, exit) = match claimed {
+        let Claimed { child, exit, ends, own_ends } = match claimed {
             Some(claimed) => claimed,
-            None => agent.reaper.adopt(spawn).map_err(system)?,
+            None => begin(agent, &spec, group.as_ref()).map_err(system)?,
         };
         let running = child.running(&spec).await;
         // Only now: a warm interpreter opens them itself.
-        drop(program_ends);
+        drop(own_ends);
         let interpreter = match (spec.language, running?) {
             (None, _) => wire::Interpreter::Unspecified,
             (Some(_), child::Running::AsAsked) if warmed => wire::Interpreter::Warmed,
@@ -300,6 +290,23 @@ impl Execution {
             group.close_killed().await;
         }
     }
+}
+
+/// Starts the program of an execution.
+fn begin(agent: &Agent, spec: &Spec, group: Option<&ExecutionGroup>) -> io::Result<Claimed> {
+    let (ends, own_ends) = stdio::open(spec)?;
+    let spawn = || {
+        let footing = Footing {
+            stdio: own_ends.each_ref().map(AsFd::as_fd),
+            terminal: spec.terminal.is_some(),
+            cgroup: group.map(ExecutionGroup::dir),
+            processes: if agent.cgroups.controllers().pids { 0 } else { u64::from(spec.pids) },
+            control: None,
+        };
+        child::start(spec, &footing).map(|child| (child.pid, child))
+    };
+    let (child, exit) = agent.reaper.adopt(spawn)?;
+    Ok(Claimed { child, exit, ends, own_ends: own_ends.map(Some) })
 }
 
 /// The tasks that read output.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::pty::{Winsize, openpty};
@@ -10,9 +10,11 @@ use nix::unistd::pipe2;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use crate::exec::spec::{Input, Spec};
 use crate::watched::watch;
 
 /// The agent's ends. With a terminal there is one for both directions, and no separate standard error.
+#[derive(Debug)]
 pub struct AgentEnds {
     /// Writes to standard input.
     pub input: Option<Channel>,
@@ -24,17 +26,17 @@ pub struct AgentEnds {
     pub terminal: Option<OwnedFd>,
 }
 
-/// The program's ends.
-pub struct ProgramEnds {
-    input: OwnedFd,
-    output: OwnedFd,
-    error: OwnedFd,
-}
+/// The program's ends: standard input, output and error.
+pub type ProgramEnds = [OwnedFd; 3];
 
-impl ProgramEnds {
-    /// Standard input, output and error.
-    pub fn all(&self) -> [BorrowedFd<'_>; 3] {
-        [self.input.as_fd(), self.output.as_fd(), self.error.as_fd()]
+/// Makes what an execution needs.
+///
+/// # Errors
+/// When there are no descriptors or no terminals left.
+pub fn open(spec: &Spec) -> io::Result<(AgentEnds, ProgramEnds)> {
+    match spec.terminal {
+        Some(size) => terminal(size, spec.account.uid),
+        None => pipes(spec.input != Input::Nothing),
     }
 }
 
@@ -46,8 +48,8 @@ pub fn pipes(input: bool) -> io::Result<(AgentEnds, ProgramEnds)> {
     let (output, output_end) = pipe2(OFlag::O_CLOEXEC)?;
     let (error, error_end) = pipe2(OFlag::O_CLOEXEC)?;
     let (input, input_end) = if input {
-        let (input_end, input) = pipe2(OFlag::O_CLOEXEC)?;
-        (Some(Channel::new(input, Interest::WRITABLE)?), input_end)
+        let (input, input_end) = self::input()?;
+        (Some(input), input_end)
     } else {
         (None, File::open("/dev/null")?.into())
     };
@@ -57,14 +59,23 @@ pub fn pipes(input: bool) -> io::Result<(AgentEnds, ProgramEnds)> {
         error: Some(Channel::new(error, Interest::READABLE)?),
         terminal: None,
     };
-    Ok((agent, ProgramEnds { input: input_end, output: output_end, error: error_end }))
+    Ok((agent, [input_end, output_end, error_end]))
+}
+
+/// Makes a pipe for standard input: the agent's end, and the program's.
+///
+/// # Errors
+/// When there are no descriptors left.
+pub fn input() -> io::Result<(Channel, OwnedFd)> {
+    let (program, agent) = pipe2(OFlag::O_CLOEXEC)?;
+    Ok((Channel::new(agent, Interest::WRITABLE)?, program))
 }
 
 /// Makes a terminal of this size, owned by nobody but whoever it is handed to.
 ///
 /// # Errors
 /// When there are no terminals left.
-pub fn terminal(size: Winsize, uid: u32) -> io::Result<(AgentEnds, ProgramEnds)> {
+fn terminal(size: Winsize, uid: u32) -> io::Result<(AgentEnds, ProgramEnds)> {
     let pty = openpty(&size, None)?;
     for end in [&pty.master, &pty.slave] {
         fcntl(end, FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))?;
@@ -76,8 +87,7 @@ pub fn terminal(size: Winsize, uid: u32) -> io::Result<(AgentEnds, ProgramEnds)>
         error: None,
         terminal: Some(pty.master),
     };
-    let program =
-        ProgramEnds { input: pty.slave.try_clone()?, output: pty.slave.try_clone()?, error: pty.slave };
+    let program = [pty.slave.try_clone()?, pty.slave.try_clone()?, pty.slave];
     Ok((agent, program))
 }
 

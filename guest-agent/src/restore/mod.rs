@@ -26,12 +26,12 @@ use crate::agent::Agent;
 use crate::exec;
 use crate::failure::Failure;
 
-/// How long a quiet guest takes to be done with the aftermath of its last operations: idle threads end after
-/// a second, and the kernel's own housekeeping has come round.
+/// How long a quiet guest takes to be done with the aftermath of its last operations: the kernel's own
+/// housekeeping has come round.
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// What the supervisor said about the sandbox this guest is.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Sandbox {
     /// Variables every execution sees, already checked.
     pub env: Vec<wire::EnvVar>,
@@ -100,7 +100,10 @@ pub fn open_gate(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Result<()
     check(&request)?;
     // In place: a few system calls while nothing else may run are not worth a thread on the way to a start.
     let (state, result) = match apply(agent, request) {
-        Ok(sandbox) => (State::Open(Arc::new(sandbox)), Ok(())),
+        Ok(sandbox) => {
+            agent.untouched();
+            (State::Open(Arc::new(sandbox)), Ok(()))
+        }
         Err(failure) => (State::Failed, Err(failure)),
     };
     *agent.gate.lock() = state;

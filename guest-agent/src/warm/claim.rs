@@ -1,6 +1,7 @@
 //! Makes a parked process the process of an execution.
 
-use std::os::fd::BorrowedFd;
+use std::io;
+use std::os::fd::OwnedFd;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -10,36 +11,79 @@ use tokio::sync::oneshot;
 use crate::agent::Agent;
 use crate::cgroup::ExecutionGroup;
 use crate::exec::child::Child;
-use crate::exec::spec::Spec;
+use crate::exec::spec::{Input, Spec};
+use crate::exec::stdio::{self, AgentEnds};
 use crate::reaper::Exit;
 use crate::warm::fits::fits;
-use crate::warm::request::encode;
+use crate::warm::parked::{Parked, Prepared};
+use crate::warm::request::{Footing, Order, encode};
+
+/// A process that has been claimed.
+pub struct Claimed {
+    /// The process.
+    pub child: Child,
+    /// Tells of its end.
+    pub exit: oneshot::Receiver<Exit>,
+    /// The agent's ends of its streams.
+    pub ends: AgentEnds,
+    /// Its own ends, as far as it does not have them already. To be kept until its program runs.
+    pub own_ends: [Option<OwnedFd>; 3],
+}
 
 /// The process, if a warm interpreter fits the execution and one is there. `None` means: start one.
+/// `untouched` says that nothing has happened in this guest yet.
+///
+/// # Errors
+/// When there are no descriptors or random bytes left.
 pub async fn claim(
     agent: &Agent,
     spec: &Spec,
-    stdio: [BorrowedFd<'_>; 3],
     group: Option<&ExecutionGroup>,
-) -> Option<(Child, oneshot::Receiver<Exit>)> {
-    let language = fits(agent, spec)?;
-    let parked = match (agent.warm.take(language), language) {
-        (Some(parked), _) => parked,
-        // A copy is still made sooner than an interpreter started.
-        (None, Language::Python) => agent.warm.forker()?.park(agent).await.ok()?,
-        (None, _) => return None,
-    };
-    let pid = Pid::from_raw(parked.pid);
-    if group.is_some_and(|group| group.take_in(parked.pid).is_err()) {
-        let _ = kill(pid, Signal::SIGKILL);
-        return None;
+    untouched: bool,
+) -> io::Result<Option<Claimed>> {
+    let Some(mut parked) = take(agent, spec).await else { return Ok(None) };
+    let footing = Footing::of(spec);
+    let as_prepared = parked.prepared.as_ref().is_some_and(|prepared| prepared.footing == footing);
+    let (ends, own_ends) = streams(&mut parked, spec)?;
+    let order =
+        if untouched && as_prepared && own_ends.iter().all(Option::is_none) { Order::Go } else { Order::Run };
+    let request = encode(order, spec, &footing, &own_ends)?;
+    let moved = group.is_none_or(|group| group.take_in(parked.pid).is_ok());
+    if !moved || parked.tell(&request).await.is_err() {
+        // It has ended, or will now.
+        let _ = kill(Pid::from_raw(parked.pid), Signal::SIGKILL);
+        return Ok(None);
     }
-    match parked.take_over(&encode(spec, stdio)).await {
-        Ok(claimed) => Some(claimed),
-        Err(_) => {
-            // It has ended, or will now.
-            let _ = kill(pid, Signal::SIGKILL);
-            None
-        }
+    let (child, exit) = parked.into_child();
+    Ok(Some(Claimed { child, exit, ends, own_ends }))
+}
+
+/// What it was prepared with, and what the execution wants beside it.
+fn streams(parked: &mut Parked, spec: &Spec) -> io::Result<(AgentEnds, [Option<OwnedFd>; 3])> {
+    let Some(Prepared { mut ends, .. }) = parked.prepared.take().filter(|_| spec.terminal.is_none()) else {
+        let (ends, own_ends) = stdio::open(spec)?;
+        return Ok((ends, own_ends.map(Some)));
+    };
+    let mut own_ends = [None, None, None];
+    if spec.input != Input::Nothing {
+        let (input, own_end) = stdio::input()?;
+        ends.input = Some(input);
+        own_ends[0] = Some(own_end);
+    }
+    Ok((ends, own_ends))
+}
+
+/// One that waits, if it may be used.
+async fn take(agent: &Agent, spec: &Spec) -> Option<Parked> {
+    let language = fits(agent, spec)?;
+    let waiting = agent.warm.take(language);
+    if waiting.is_some() || language != Language::Python {
+        return waiting;
+    }
+    // A copy that is being made is there sooner than another one, and that sooner than an interpreter.
+    drop(agent.warm.copying.lock().await);
+    match agent.warm.take(language) {
+        Some(parked) => Some(parked),
+        None => agent.warm.forker()?.park(agent).await.ok(),
     }
 }

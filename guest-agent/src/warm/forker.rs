@@ -52,7 +52,7 @@ impl Forker {
             heard.iter().filter(|byte| byte.is_ascii_digit()).map(|byte| *byte as char).collect();
         let pid = digits.parse().map_err(|_| io::Error::other("the forker named no process"))?;
         let (pidfd, exit) = agent.reaper.adopt_orphan(pid)?;
-        Ok(Parked { pid, pidfd, exit, control })
+        Ok(Parked { pid, pidfd, exit, control, prepared: None })
     }
 }
 

@@ -17,11 +17,12 @@ mod forker;
 mod node;
 mod parked;
 mod pool;
+mod prepare;
 mod refill;
 mod request;
 mod start;
 
-pub use claim::claim;
+pub use claim::{Claimed, claim};
 pub use pool::Warm;
 pub use refill::refill;
 pub use start::start;

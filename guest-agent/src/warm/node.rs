@@ -23,7 +23,7 @@ pub async fn park(agent: &Agent) -> io::Result<Parked> {
     let (child, exit) = spawn(agent, argv, &[no_io_uring()], theirs.as_fd()).await?;
     drop(theirs);
     hear(&control, |heard| heard.contains(&b'.')).await?;
-    Ok(Parked { pid: child.pid, pidfd: child.pidfd, exit, control })
+    Ok(Parked { pid: child.pid, pidfd: child.pidfd, exit, control, prepared: None })
 }
 
 /// Node refuses to change its user while its event loop may use io_uring, whose requests keep the old one's

@@ -9,8 +9,9 @@ use tokio::io::Interest;
 use tokio::sync::oneshot;
 
 use crate::exec::child::Child;
-use crate::exec::stdio::Channel;
+use crate::exec::stdio::{AgentEnds, Channel};
 use crate::reaper::Exit;
+use crate::warm::request::Footing;
 
 /// How long an interpreter may take to start and import, on a slow, busy host.
 pub const START_DEADLINE: Duration = Duration::from_secs(300);
@@ -28,6 +29,17 @@ pub struct Parked {
     pub exit: oneshot::Receiver<Exit>,
     /// The agent's end of its socket.
     pub control: Channel,
+    /// What it has been prepared for.
+    pub prepared: Option<Prepared>,
+}
+
+/// What a parked process is already.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The agent's ends of what it writes to.
+    pub ends: AgentEnds,
+    /// Where and as whom it is to run.
+    pub footing: Footing,
 }
 
 impl Parked {
@@ -36,13 +48,17 @@ impl Parked {
         matches!(self.exit.try_recv(), Err(oneshot::error::TryRecvError::Empty))
     }
 
-    /// Hands it its request. From here on it is the execution's process.
+    /// Hands it a request.
     ///
     /// # Errors
     /// When it does not take it.
-    pub async fn take_over(self, request: &[u8]) -> io::Result<(Child, oneshot::Receiver<Exit>)> {
-        tokio::time::timeout(CLAIM_DEADLINE, self.control.write_all(request)).await??;
-        Ok((Child { pid: self.pid, pidfd: self.pidfd, verdict: self.control }, self.exit))
+    pub async fn tell(&self, request: &[u8]) -> io::Result<()> {
+        tokio::time::timeout(CLAIM_DEADLINE, self.control.write_all(request)).await?
+    }
+
+    /// Makes it the execution's process.
+    pub fn into_child(self) -> (Child, oneshot::Receiver<Exit>) {
+        (Child { pid: self.pid, pidfd: self.pidfd, verdict: self.control }, self.exit)
     }
 }
 

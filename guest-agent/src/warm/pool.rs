@@ -17,6 +17,8 @@ pub struct Warm {
     state: Mutex<State>,
     /// Held while interpreters are started, one after the other.
     pub filling: tokio::sync::Mutex<()>,
+    /// Held while a copy of Python is made.
+    pub copying: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]

@@ -9,6 +9,7 @@ use crate::agent::Agent;
 use crate::warm::forker::Forker;
 use crate::warm::node;
 use crate::warm::pool::Missing;
+use crate::warm::prepare::prepare;
 
 /// Starts what is missing in the background, in the group that is last in line for the processor.
 pub fn refill(agent: &Arc<Agent>) {
@@ -32,15 +33,23 @@ pub async fn fill(agent: &Arc<Agent>) -> io::Result<()> {
     while let Some(missing) = agent.warm.missing() {
         match missing {
             Missing::Forker(modules) => agent.warm.add_forker(Forker::start(agent, &modules).await?),
-            Missing::Python(forker) => match forker.park(agent).await {
-                Ok(parked) => agent.warm.add(Language::Python, parked),
-                Err(error) => {
-                    // The next round starts another one.
-                    agent.warm.lose_forker();
-                    eprintln!("rekindle-agent: the Python forker is gone: {error}");
+            Missing::Python(forker) => {
+                let _copying = agent.warm.copying.lock().await;
+                match forker.park(agent).await {
+                    Ok(copy) => {
+                        agent.warm.add(Language::Python, prepare(agent, Language::Python, copy).await?)
+                    }
+                    Err(error) => {
+                        // The next round starts another one.
+                        agent.warm.lose_forker();
+                        eprintln!("rekindle-agent: the Python forker is gone: {error}");
+                    }
                 }
-            },
-            Missing::Node => agent.warm.add(Language::Node, node::park(agent).await?),
+            }
+            Missing::Node => {
+                let parked = node::park(agent).await?;
+                agent.warm.add(Language::Node, prepare(agent, Language::Node, parked).await?);
+            }
         }
     }
     Ok(())

@@ -1,38 +1,91 @@
 //! What a parked process is told: a length, then strings that each end in a zero byte.
 //!
-//! In this order: whether there is a terminal, user, group, groups, working directory, where standard input,
-//! output and error are to be opened, the source text, and every variable. None of them can hold a zero byte:
-//! they have been checked for it as arguments of a program are.
+//! In this order: what to do, random bytes, the source text. A process that runs as it was prepared is told no
+//! more. Otherwise there follow: whether there is a terminal; where standard input, output and error are to be
+//! opened, or nothing where they stay; user, group, groups, working directory, and every variable. No string can
+//! hold a zero byte: they have been checked for it as arguments of a program are.
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::exec::spec::Spec;
 
-/// The request of an execution of code.
-pub fn encode(spec: &Spec, stdio: [BorrowedFd<'_>; 3]) -> Vec<u8> {
-    let account = &spec.account;
-    let groups: Vec<String> = account.groups.iter().map(u32::to_string).collect();
-    let mut strings = vec![
-        u8::from(spec.terminal.is_some()).to_string().into_bytes(),
-        account.uid.to_string().into_bytes(),
-        account.gid.to_string().into_bytes(),
-        groups.join(",").into_bytes(),
-        spec.cwd.as_os_str().as_bytes().to_vec(),
-    ];
-    // A parked process is root's and may open what the agent has open. Not every language can be passed a
-    // descriptor; every one can open a file.
-    let opened = |fd: &BorrowedFd<'_>| format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
-    strings.extend(stdio.iter().map(opened).map(String::into_bytes));
-    strings.extend(spec.argv.last().map(|source| source.as_bytes().to_vec()));
-    strings.extend(spec.environment.to_c_strings().into_iter().map(CString::into_bytes));
-    let size: usize = strings.iter().map(|string| string.len() + 1).sum();
-    let mut request = Vec::with_capacity(4 + size);
-    request.extend_from_slice(&(size as u32).to_le_bytes());
-    for string in strings {
-        request.extend_from_slice(&string);
-        request.push(0);
+/// What a parked process is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Get ready for executions of this kind and wait on.
+    Prepare,
+    /// Become an execution of the kind it is ready for, in a guest where nothing has happened since.
+    Go,
+    /// Become an execution, and change what is not so already.
+    Run,
+}
+
+/// Where and as whom an execution runs, in its strings.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Footing(Vec<u8>);
+
+impl Footing {
+    /// That of an execution.
+    pub fn of(spec: &Spec) -> Self {
+        let account = &spec.account;
+        let groups: Vec<String> = account.groups.iter().map(u32::to_string).collect();
+        let mut strings = Vec::new();
+        push(&mut strings, account.uid.to_string().as_bytes());
+        push(&mut strings, account.gid.to_string().as_bytes());
+        push(&mut strings, groups.join(",").as_bytes());
+        push(&mut strings, spec.cwd.as_os_str().as_bytes());
+        for variable in spec.environment.to_c_strings() {
+            push(&mut strings, variable.as_bytes());
+        }
+        Self(strings)
     }
-    request
+}
+
+/// The request of an execution of code. Of standard input, output and error the process keeps what is not given.
+///
+/// # Errors
+/// When the kernel gives no random bytes.
+pub fn encode(
+    order: Order,
+    spec: &Spec,
+    footing: &Footing,
+    stdio: &[Option<OwnedFd>; 3],
+) -> io::Result<Vec<u8>> {
+    // The length comes first.
+    let mut request = vec![0; 4];
+    let name: &[u8] = match order {
+        Order::Prepare => b"prepare",
+        Order::Go => b"go",
+        Order::Run => b"run",
+    };
+    push(&mut request, name);
+    push(&mut request, random()?.as_bytes());
+    push(&mut request, spec.argv.last().map_or(b"", |source| CString::as_bytes(source)));
+    if order != Order::Go {
+        push(&mut request, if spec.terminal.is_some() { b"1" } else { b"" });
+        // A parked process is root's and may open what the agent has open. Not every language can be passed a
+        // descriptor; every one can open a file.
+        let opened = |fd: &OwnedFd| format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
+        for fd in stdio {
+            push(&mut request, fd.as_ref().map(opened).unwrap_or_default().as_bytes());
+        }
+        request.extend_from_slice(&footing.0);
+    }
+    let length = request.len() as u32 - 4;
+    request[..4].copy_from_slice(&length.to_le_bytes());
+    Ok(request)
+}
+
+fn push(strings: &mut Vec<u8>, string: &[u8]) {
+    strings.extend_from_slice(string);
+    strings.push(0);
+}
+
+/// Numbers of 32 bits, for generators that take no more than that.
+fn random() -> io::Result<String> {
+    let number = || getrandom::u32().map_err(|error| io::Error::other(error.to_string()));
+    Ok(format!("{},{}", number()?, number()?))
 }

@@ -1,13 +1,15 @@
 //! Warm interpreters: the same as plain ones but for the time they take, and never in the way.
 
 use rekindle::agent::{
-    AgentError, ExecuteRequest, Finished, Interpreter, Language, Outcome, Stdin, TerminalSize, WarmPython,
-    WarmRequest,
+    AgentClient, AgentError, ExecuteRequest, Finished, Interpreter, Language, Outcome, Stdin, TerminalSize,
+    UploadOptions, WarmPython, WarmRequest,
 };
 use rekindle_test_support::{skip, snippets};
 
 use crate::agent;
-use crate::harness::{Agent, SOON, Setup, code, shell, until, var, within};
+use crate::harness::{
+    Agent, PATIENCE, SOON, Setup, Transport, code, path, restore_request, shell, until, var, within,
+};
 
 const MODULES: [&str; 9] = [
     "asyncio",
@@ -21,6 +23,9 @@ const MODULES: [&str; 9] = [
     "uuid",
 ];
 
+/// How many snippets are compared as the first execution of a clone.
+const FIRST_SNIPPETS: usize = 12;
+
 fn python() -> WarmRequest {
     let modules = MODULES.map(str::to_owned).into();
     WarmRequest { python: Some(WarmPython { modules }), node: 0 }
@@ -28,7 +33,7 @@ fn python() -> WarmRequest {
 
 /// An agent that keeps what `request` says warm.
 async fn warm(request: WarmRequest) -> Result<Agent, String> {
-    let agent = Setup::default().start().await?;
+    let agent = Setup { transport: Transport::Listen, ..Setup::default() }.start().await?;
     for (language, wanted) in [("python3", request.python.is_some()), ("node", request.node > 0)] {
         if wanted && !agent.has(language).await {
             return Err(format!("this machine has no {language}"));
@@ -98,6 +103,56 @@ async fn a_warm_node_does_what_a_plain_one_does() {
     let agent = warm!(WarmRequest { python: None, node: 1 });
     compare(&agent, Language::Node, snippets::NODE).await;
     agent.answers().await;
+}
+
+/// Freezes the guest and opens it again, as a snapshot and its restore do: it is as it was made.
+async fn reopen(agent: &mut Agent) {
+    agent.client.quiesce(false, 3 * SOON).await.expect("quiet");
+    agent.client = AgentClient::connect(agent.dial().await, SOON).await.expect("a session");
+    agent.client.restore(restore_request(), SOON).await.expect("opened");
+}
+
+/// The very first execution of a clone runs as its interpreter was prepared, and takes a shorter way.
+async fn compare_first(agent: &mut Agent, language: Language, snippets: &[&str]) {
+    let mut different = Vec::new();
+    // Each of them takes the guest some seconds to come to rest.
+    for source in snippets.iter().step_by(snippets.len().div_ceil(FIRST_SNIPPETS)) {
+        reopen(agent).await;
+        let warmed = agent.run(code(language, source)).await;
+        assert_eq!(warmed.interpreter, Some(Interpreter::Warmed), "{source}");
+        let expected = agent.run(plain(code(language, source))).await;
+        if seen(&warmed) != seen(&expected) {
+            different.push(format!("{source}\n  warm:  {:?}\n  plain: {:?}", seen(&warmed), seen(&expected)));
+        }
+    }
+    assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
+}
+
+#[tokio::test]
+async fn the_first_python_of_a_clone_does_what_a_plain_one_does() {
+    let mut agent = warm!(python());
+    compare_first(&mut agent, Language::Python, snippets::PYTHON).await;
+}
+
+#[tokio::test]
+async fn the_first_node_of_a_clone_does_what_a_plain_one_does() {
+    let mut agent = warm!(WarmRequest { python: None, node: 1 });
+    compare_first(&mut agent, Language::Node, snippets::NODE).await;
+}
+
+#[tokio::test]
+async fn what_was_put_there_before_the_first_python_of_a_clone_is_seen_by_it() {
+    let mut agent = warm!(python());
+    reopen(&mut agent).await;
+    let (own, options) = (path("json.py"), UploadOptions::default());
+    agent.client.upload_bytes(&own, options, b"print('mine')", PATIENCE).await.expect("uploaded");
+    let finished = agent.run(code(Language::Python, "import json")).await;
+    assert_eq!((finished.stdout.text.as_str(), finished.interpreter), ("mine\n", Some(Interpreter::Plain)));
+    // It is there from the start now.
+    agent.run(code(Language::Python, "0")).await;
+    reopen(&mut agent).await;
+    let finished = agent.run(code(Language::Python, "import json")).await;
+    assert_eq!((finished.stdout.text.as_str(), finished.interpreter), ("mine\n", Some(Interpreter::Plain)));
 }
 
 #[tokio::test]

@@ -1,19 +1,21 @@
 // A Node process that waits for one execution: started by the agent before the snapshot, as root.
 //
-// Required ahead of a program that is only a placeholder (`node --require park.cjs -e 0`). It waits
-// for the request, becomes the user, and puts the execution's source where Node will look for it.
-// Then it returns, and Node goes on exactly as `node -e SOURCE` does: module detection, top-level
-// await, stack traces and the end are Node's own.
+// Required ahead of a program that is only a placeholder (`node --require park.cjs -e 0`). It is told
+// how executions usually are and prepares for that, waits for the execution's own request, becomes the
+// user, and puts the execution's source where Node will look for it. Then it returns, and Node goes on
+// exactly as `node -e SOURCE` does: module detection, top-level await, stack traces and the end are
+// Node's own.
 //
-// The request is what guest-agent/src/warm/request.rs writes. The verdict is as in exec/child.rs:
+// A request is what guest-agent/src/warm/request.rs writes. The verdict is as in exec/child.rs:
 // nothing when the program runs, a step and an error number when it does not.
 'use strict';
 
 const CONTROL = 1000;
 const STEP = { stdio: 1, user: 3, directory: 4, program: 5 };
 const EIO = 5;
+const ROUNDS = 2;
+const SETTLING_MILLIS = 100;
 
-const crypto = require('node:crypto');
 const fs = require('node:fs');
 const inspector = require('node:inspector');
 const Module = require('node:module');
@@ -23,12 +25,45 @@ const threads = require('node:worker_threads');
 // Under this name threads of the program find its source.
 const SOURCE = 'rekindle.source';
 
-// What the first line of output needs is loaded and compiled while nobody waits for it.
+// What a program's first line needs is loaded and compiled while nobody waits for it.
 function practise() {
   for (const name of ['child_process', 'events', 'net', 'path', 'stream', 'tty', 'url', 'util', 'vm']) require(`node:${name}`);
   void [fs.ReadStream, fs.WriteStream];
   require('node:util').format('%s', 'warm', 1, { a: [1, 'b'] }, new Map([[1, 2]]), new Error('warm'));
-  require('node:vm').runInThisContext('(function () { return typeof require; })()', { filename: '[warm]' });
+  require('node:url').pathToFileURL('/warm/[eval1]');
+  const vm = require('node:vm');
+  new vm.Script('(function () { return typeof require; })()', { filename: '[warm]', importModuleDynamically() {} }).runInThisContext();
+  // Node does the same to what it evaluates. Expressions that look the same are compiled once.
+  for (const expression of [/\bcrypto\b/, /^/]) expression.exec('warm');
+  threads.setEnvironmentData(SOURCE, '');
+  process.setuid(process.getuid());
+  process.chdir(process.cwd());
+  process.emit('warm', process.hrtime.bigint(), performance.now(), Date.now());
+  parse('go\x001,2\x00warm\x00');
+  practiseOutput();
+}
+
+// Prints as a program does, but for the last step. Its own streams are left for the program to make: they take a
+// descriptor, and show up where a program looks. A write that comes to its end would leave a callback behind.
+function practiseOutput() {
+  const stop = () => { throw new Error('warm'); };
+  const handle = { getAsyncId: () => 0, writeUtf8String: stop, writeLatin1String: stop };
+  const stream = new (require('node:net').Socket)({ handle, readable: false, writable: true });
+  new (require('node:console').Console)({ stdout: stream, colorMode: false }).log('%s', 'warm', 1);
+}
+
+// Leaves the heap and the compilers with nothing to do: a clone would do it first, and do it slowly.
+function settle() {
+  // What is called often is compiled further, in batches; those of these functions are full.
+  for (let round = 0; round < ROUNDS; round += 1) practise();
+  v8.setFlagsFromString('--expose-gc');
+  const collect = require('node:vm').runInNewContext('gc');
+  v8.setFlagsFromString('--no-expose-gc');
+  collect({ type: 'minor' });
+  collect({ type: 'minor' });
+  // What was compiled in the background is taken over the next time it is called.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, SETTLING_MILLIS);
+  practise();
 }
 
 // Node keeps its options, and the moment it started, in variables of its own modules. The debugger can
@@ -87,24 +122,23 @@ function read(size) {
   return data;
 }
 
-function parse(data) {
-  const strings = data.toString('utf8').split('\0');
-  const [terminal, uid, gid, groups, cwd, ...rest] = strings;
-  return {
-    terminal: terminal === '1',
-    uid: Number(uid),
-    gid: Number(gid),
-    groups: groups.split(',').filter(Boolean).map(Number),
-    cwd,
-    stdio: rest.slice(0, 3),
-    source: rest[3],
-    environment: rest.slice(4, -1),
-  };
+function parse(text) {
+  const strings = text.split('\0');
+  const [order, random, source] = strings;
+  if (order === 'go') return { order, random, source };
+  const [terminal, stdin, stdout, stderr, uid, gid, groups, cwd, ...environment] = strings.slice(3, -1);
+  const stdio = [stdin, stdout, stderr];
+  return { order, random, source, terminal, stdio, uid: Number(uid), gid: Number(gid), groups, cwd, environment };
+}
+
+function receive() {
+  return parse(read(read(4).readUInt32LE(0)).toString('utf8'));
 }
 
 // A descriptor that is closed is the next one to be opened.
 function openStdio(request) {
   request.stdio.forEach((path, number) => {
+    if (path === '') return;
     fs.closeSync(number);
     // The first terminal that the leader of a session opens becomes its own.
     const flags = request.terminal ? fs.constants.O_RDWR : number ? fs.constants.O_WRONLY : fs.constants.O_RDONLY;
@@ -122,26 +156,28 @@ function setEnvironment(variables) {
   Module._initPaths();
 }
 
+// The functions below run once, when somebody waits. In brackets they are compiled with the file.
+
 // V8 seeds Math.random when it is first used, from a generator that clones share, or from this flag.
-function reseed() {
-  const random = crypto.randomBytes(8);
-  v8.setFlagsFromString(`--random-seed=${(random.readUInt32LE(0) >>> 1) || 1}`);
+// Both loops are the engine's own: one written out here would be found worth optimizing.
+const reseed = (function reseed(numbers) {
+  const [seed, skipped] = numbers.split(',').map(Number);
+  v8.setFlagsFromString(`--random-seed=${(seed >>> 1) || 1}`);
   // The flag is short, so that a random part of the sequence is left out on top of it.
-  for (let skipped = random.readUInt16LE(4) & 0x1fff; skipped >= 0; skipped -= 1) Math.random();
+  Array.from({ length: (skipped & 0x1fff) + 1 }, Math.random);
   v8.setFlagsFromString('--random-seed=0');
-  // Contexts made later are seeded from that other generator, which numbers given to objects move on.
-  const numbered = new WeakSet();
-  for (let moved = random.readUInt16LE(6) & 0xfff; moved >= 0; moved -= 1) numbered.add({});
-}
+  // Contexts made later are seeded from that other generator, from which every symbol takes a number.
+  Array.from({ length: (skipped >>> 16) & 0xfff }, Symbol);
+});
 
 // Another value for a property, which stays what it is otherwise.
-function replace(object, name, value) {
+const replace = (function replace(object, name, value) {
   const { enumerable, writable, configurable } = Object.getOwnPropertyDescriptor(object, name);
-  Object.defineProperty(object, name, { value, enumerable, writable, configurable });
-}
+  return Object.defineProperty(object, name, { value, enumerable, writable, configurable });
+});
 
 // The process began for its program when it was claimed, as far as it took to get so far.
-function restartClock(milestones, parkedAt) {
+const restartClock = (function restartClock(milestones, parkedAt) {
   const waited = Number(process.hrtime.bigint() - parkedAt);
   for (let index = 1; index < milestones.length; index += 1) {
     if (milestones[index] !== -1) milestones[index] += waited;
@@ -149,10 +185,11 @@ function restartClock(milestones, parkedAt) {
   milestones[0] = (Date.now() - performance.now()) * 1000;
   const { uptime } = process;
   replace(process, 'uptime', { uptime() { return uptime() - waited / 1e9; } }.uptime);
-}
+});
 
 function prepare() {
   try {
+    endAtOnce();
     practise();
     // Some builds refuse to change the user, and would only say so when it is too late.
     process.setgroups(process.getgroups());
@@ -165,31 +202,69 @@ function prepare() {
   }
 }
 
-function wait() {
-  const { options, milestones } = prepare();
-  const parkedAt = process.hrtime.bigint();
-  const request = parse(read(read(4).readUInt32LE(0)));
-  let step = STEP.stdio;
-  try {
-    openStdio(request);
-    step = STEP.user;
-    process.setgroups(request.groups);
+// Becomes what a request asks for, but for its user. Changes what is not so already.
+function become(request, now) {
+  now.step = STEP.stdio;
+  openStdio(request);
+  now.step = STEP.user;
+  if (now.groups !== request.groups || now.gid !== request.gid) {
+    process.setgroups(request.groups.split(',').filter(Boolean).map(Number));
     process.setgid(request.gid);
-    process.setuid(request.uid);
-    step = STEP.directory;
-    process.chdir(request.cwd);
-    step = STEP.program;
-    setEnvironment(request.environment);
-    reseed();
-    restartClock(milestones, parkedAt);
-    options['--eval'] = request.source;
-    options['--require'] = [];
-    replace(process, '_eval', request.source);
-    threads.setEnvironmentData(SOURCE, request.source);
-    forget(request.source);
+  }
+  now.step = STEP.program;
+  if (now.environment?.join('\0') !== request.environment.join('\0')) setEnvironment(request.environment);
+  Object.assign(now, request);
+}
+
+// Takes the last steps, which belong to the execution alone.
+const becomeUser = (function becomeUser({ random, source }, now, { options, milestones, parkedAt }) {
+  now.step = STEP.user;
+  process.setuid(now.uid);
+  now.step = STEP.directory;
+  process.chdir(now.cwd);
+  now.step = STEP.program;
+  reseed(random);
+  restartClock(milestones, parkedAt);
+  options['--eval'] = source;
+  options['--require'] = [];
+  replace(process, '_eval', source);
+  threads.setEnvironmentData(SOURCE, source);
+  forget(source);
+});
+
+// A program that has come to a good end, its listeners included, has nothing to gain from the engine being
+// taken down piece by piece. It ends as with `process.exit()`, unless somebody has changed how that works.
+// What ends a program badly is only told after this.
+function endAtOnce() {
+  const { emit, reallyExit } = process;
+  const own = {
+    emit(type, ...rest) {
+      const heard = Reflect.apply(emit, this, [type, ...rest]);
+      const ended = type === 'exit' && process._exiting && (process.exitCode ?? rest[0]) === 0;
+      if (ended && process.emit === own.emit && process.reallyExit === reallyExit) reallyExit(0);
+      return heard;
+    },
+  };
+  Object.defineProperty(Object.getPrototypeOf(process), 'emit', { value: own.emit, writable: true, configurable: true });
+}
+
+function wait() {
+  const reached = { ...prepare(), parkedAt: process.hrtime.bigint() };
+  const now = {};
+  try {
+    for (;;) {
+      const request = receive();
+      if (request.order !== 'go') become(request, now);
+      if (request.order !== 'prepare') {
+        becomeUser(request, now, reached);
+        break;
+      }
+      settle();
+      fs.writeSync(CONTROL, '.');
+    }
   } catch (error) {
     const verdict = Buffer.alloc(5);
-    verdict.writeUInt8(step, 0);
+    verdict.writeUInt8(now.step, 0);
     verdict.writeInt32LE(-error.errno || EIO, 1);
     fs.writeSync(CONTROL, verdict);
     process.reallyExit(127);
@@ -198,11 +273,11 @@ function wait() {
 }
 
 // Nothing was required before the program.
-function forget(source) {
+const forget = (function forget(source) {
   replace(process, 'execArgv', ['-e', source]);
   replace(process, '_preload_modules', []);
   delete require.cache[__filename];
-}
+});
 
 // Threads the program starts require what their process was started with.
 if (threads.isMainThread) wait();

@@ -58,8 +58,8 @@ def open_streams():
         setattr(sys, f"__{name}__", stream)
 
 
-def run(source, loaded):
-    """Runs `source` and ends the process. `loaded` are the modules that were there before it."""
+def run(source, kept):
+    """Runs `source` and ends the process. `kept` are the ids of the modules that were there before it."""
     failure = None
     try:
         code = compile(source + "\n", "<string>", "exec", dont_inherit=True)
@@ -72,7 +72,7 @@ def run(source, loaded):
     status = _report(failure) if failure is not None else 0
     interrupted = isinstance(failure, KeyboardInterrupt)
     del failure
-    status = _finish(status, loaded)
+    status = _finish(status, kept)
     if interrupted:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
@@ -133,7 +133,7 @@ def _write(text):
         pass
 
 
-def _finish(status, loaded):
+def _finish(status, kept):
     """Brings the program to its end, in the interpreter's order."""
     threading = sys.modules.get("threading")
     if threading is not None:
@@ -145,7 +145,7 @@ def _finish(status, loaded):
     frames.alone(atexit._run_exitfuncs)
     failed = _flush()
     gc.collect()
-    _take_down({id(module) for module in loaded})
+    _take_down(kept)
     failed = _flush() or failed
     return _FLUSH_FAILED if failed and status == 0 else status & 0xFF
 

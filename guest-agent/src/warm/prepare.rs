@@ -1,0 +1,50 @@
+//! Has a parked process do ahead what the usual execution needs: pipes, groups, environment, streams.
+//!
+//! In a clone every step of a program's start costs more than ever after, because nothing of it has run there
+//! yet. What is done before the snapshot costs no clone anything. An execution that differs still gets what it
+//! asks for: the process changes what is not so already.
+
+use std::io;
+use std::sync::Arc;
+
+use rekindle_protocol::wire::execute_request::Program;
+use rekindle_protocol::wire::{Code, ExecuteRequest, Language};
+
+use crate::agent::Agent;
+use crate::exec::spec::Spec;
+use crate::exec::stdio;
+use crate::failure::Failure;
+use crate::restore::Sandbox;
+use crate::warm::fits::fits;
+use crate::warm::parked::{Parked, Prepared, hear};
+use crate::warm::request::{Footing, Order, encode};
+
+/// Prepares it for an execution of `language` in which nothing but the source is asked for.
+///
+/// # Errors
+/// When it does not answer.
+pub async fn prepare(agent: &Arc<Agent>, language: Language, mut parked: Parked) -> io::Result<Parked> {
+    let spec = usual(agent, language).map_err(|failure| io::Error::other(failure.to_string()))?;
+    let (ends, own_ends) = stdio::open(&spec)?;
+    // Its own it opens itself.
+    let own_ends = own_ends.map(Some);
+    let footing = Footing::of(&spec);
+    parked.tell(&encode(Order::Prepare, &spec, &footing, &own_ends)?).await?;
+    hear(&parked.control, |heard| heard.contains(&b'.')).await?;
+    parked.prepared = Some(Prepared { ends, footing });
+    Ok(parked)
+}
+
+/// An execution in which nothing but the language is asked for.
+fn usual(agent: &Agent, language: Language) -> Result<Spec, Failure> {
+    let spec = |sandbox: &Sandbox| {
+        let code = Code { language: language.into(), source: String::new() };
+        let request = ExecuteRequest { program: Some(Program::Code(code)), ..Default::default() };
+        Spec::parse(agent, sandbox, request)
+    };
+    // While a template is built its variables are those of the build, with which nothing warm is used.
+    match agent.gate.pass().ok().map(|sandbox| spec(&sandbox)).transpose()? {
+        Some(spec) if fits(agent, &spec).is_some() => Ok(spec),
+        _ => spec(&Sandbox::default()),
+    }
+}
