@@ -33,8 +33,6 @@ pub fn early() -> io::Result<()> {
 pub fn late(config: &Config) -> io::Result<()> {
     network::bring_up_loopback()?;
     nix::unistd::sethostname(HOSTNAME)?;
-    // Executions that run out of memory must not take the agent along.
-    fs::write("/proc/self/oom_score_adj", "-1000")?;
     fs::create_dir_all(&config.state)?;
     for dir in ["/tmp", "/var/tmp", "/dev/shm", interpreters::ROOM] {
         fs::create_dir_all(dir)?;

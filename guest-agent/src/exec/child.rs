@@ -1,12 +1,14 @@
 //! Starts a process: straight into its cgroup, as another user, with nothing of the agent's left open.
 //!
 //! `clone3` puts the child into its group at birth, so there is no moment outside the limits and no costly
-//! move between groups. Between `clone3` and `execve` the child may only make system calls on memory that was
-//! laid out before: the agent's threads do not exist in it, and their locks may be held for ever.
+//! move between groups. Until `execve` it uses the agent's memory, on a stack of its own (`birth`): nothing is
+//! copied for it, and nothing afterwards because of it. It may only make system calls on memory that was laid
+//! out before.
 
+use std::convert::Infallible;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
@@ -15,6 +17,7 @@ use nix::unistd::pipe2;
 use rekindle_protocol::wire::ErrorCode;
 use tokio::io::Interest;
 
+use crate::exec::birth;
 use crate::exec::environment::Environment;
 use crate::exec::spec::Spec;
 use crate::exec::stdio::Channel;
@@ -69,9 +72,6 @@ enum Step {
     Program,
 }
 
-/// Be born in the cgroup named in `clone_args`. The libc crate's constant of that name is cut to 32 bits.
-const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
-
 /// Bytes of a verdict: the step and the error number.
 const VERDICT: usize = 5;
 
@@ -116,30 +116,8 @@ pub fn start(spec: &Spec, footing: &Footing<'_>) -> io::Result<Child> {
         control: footing.control.map(|fd| fd.as_raw_fd()),
         verdict: report.as_raw_fd(),
     };
-    let mut pidfd: libc::c_int = -1;
-    // SAFETY: all-zero bytes are valid `clone_args`.
-    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-    args.flags = libc::CLONE_PIDFD as u64;
-    args.pidfd = ptr::from_mut(&mut pidfd) as u64;
-    args.exit_signal = libc::SIGCHLD as u64;
-    if let Some(cgroup) = footing.cgroup {
-        args.flags |= CLONE_INTO_CGROUP;
-        args.cgroup = cgroup.as_raw_fd() as u64;
-    }
-    // SAFETY: without CLONE_VM the child gets its own copy of all memory, as with `fork`; it then runs only
-    // `become_program`, which keeps to system calls on memory laid out above and never returns.
-    // JUSTIFICATION: being born inside a cgroup exists as this system call alone.
-    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
-    match pid {
-        -1 => Err(io::Error::last_os_error()),
-        0 => become_program(&prepared),
-        pid => {
-            // SAFETY: the kernel has just put a new descriptor there, which nobody else knows of.
-            // JUSTIFICATION: it arrives as a number.
-            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-            Ok(Child { pid: pid as i32, pidfd, verdict })
-        }
-    }
+    let (pid, pidfd) = birth::give(footing.cgroup, || become_program(&prepared))?;
+    Ok(Child { pid, pidfd, verdict })
 }
 
 impl Child {
@@ -191,7 +169,7 @@ fn candidates(program: &CString, environment: &Environment) -> Vec<CString> {
 }
 
 /// The child's whole life before its program. Allocates nothing, takes no lock, never returns.
-fn become_program(prepared: &Prepared) -> ! {
+fn become_program(prepared: &Prepared) -> Infallible {
     let step = match set_up(prepared) {
         Ok(()) => Step::Program,
         Err(step) => step,
@@ -233,11 +211,6 @@ fn set_up(prepared: &Prepared) -> Result<(), Step> {
             libc::signal(signal, libc::SIG_DFL);
         }
         libc::umask(0o022);
-        // The agent's protection from the out-of-memory killer is not for its children.
-        let fd = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-        if fd >= 0 {
-            libc::write(fd, c"0".as_ptr().cast(), 1);
-        }
         let nothing = libc::rlimit { rlim_cur: 0, rlim_max: libc::RLIM_INFINITY };
         done(libc::setrlimit(libc::RLIMIT_CORE, &nothing), Step::Limits)?;
         if prepared.processes > 0 {

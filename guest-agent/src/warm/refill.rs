@@ -37,7 +37,7 @@ pub async fn fill(agent: &Arc<Agent>) -> io::Result<()> {
                 let _copying = agent.warm.copying.lock().await;
                 match forker.park(agent).await {
                     Ok(copy) => {
-                        agent.warm.add(Language::Python, prepare(agent, Language::Python, copy).await?)
+                        agent.warm.add(Language::Python, prepare(agent, Language::Python, copy).await?);
                     }
                     Err(error) => {
                         // The next round starts another one.
