@@ -87,8 +87,13 @@ impl Agent {
         Busy { agent: self.clone(), first: self.untouched.swap(false, Ordering::SeqCst) }
     }
 
+    /// Whether nothing has been done behind the gate yet.
+    pub fn is_untouched(&self) -> bool {
+        self.untouched.load(Ordering::SeqCst)
+    }
+
     /// Says that the gate has been opened, and nothing has been done behind it.
-    pub fn untouched(&self) {
+    pub fn set_untouched(&self) {
         self.untouched.store(true, Ordering::SeqCst);
     }
 

@@ -103,30 +103,22 @@ impl Cgroups {
         self.sandbox.is_some()
     }
 
-    /// Limits the whole sandbox.
+    /// Where the whole sandbox is limited, as far as it can be here.
     ///
     /// # Errors
-    /// When a limit that can be enforced here cannot be written.
-    pub fn limit_sandbox(&self, limits: &wire::SandboxLimits) -> io::Result<()> {
-        let Some(sandbox) = &self.sandbox else { return Ok(()) };
-        if self.controllers.memory {
-            let reserved = RESERVED_MEMORY + self.warm_memory();
-            let most = self.total_memory.saturating_sub(reserved).max(self.total_memory / 2);
-            let wanted = if limits.memory_bytes == 0 { most } else { limits.memory_bytes.min(most) };
-            fs::write(sandbox.join("memory.max"), wanted.to_string())?;
-        }
-        if self.controllers.pids {
-            let pids = if limits.pids == 0 { "max".into() } else { limits.pids.to_string() };
-            fs::write(sandbox.join("pids.max"), pids)?;
-        }
-        if self.controllers.cpu {
-            let quota = match limits.cpu_millis {
-                0 => "max 100000".into(),
-                millis => format!("{} 100000", u64::from(millis) * 100),
-            };
-            fs::write(sandbox.join("cpu.max"), quota)?;
-        }
-        Ok(())
+    /// When a limit that can be enforced here cannot be reached.
+    pub fn sandbox_limits(&self) -> io::Result<SandboxLimits> {
+        let open = |enabled: bool, name: &str| match &self.sandbox {
+            Some(sandbox) if enabled => File::options().write(true).open(sandbox.join(name)).map(Some),
+            _ => Ok(None),
+        };
+        let reserved = RESERVED_MEMORY + self.warm_memory();
+        Ok(SandboxLimits {
+            memory: open(self.controllers.memory, "memory.max")?,
+            most_memory: self.total_memory.saturating_sub(reserved).max(self.total_memory / 2),
+            pids: open(self.controllers.pids, "pids.max")?,
+            cpu: open(self.controllers.cpu, "cpu.max")?,
+        })
     }
 
     /// The group of interpreters that wait.
@@ -163,6 +155,37 @@ impl Cgroups {
         }
         group.limit(memory_bytes, pids)?;
         Ok(Some(group))
+    }
+}
+
+/// The limits of the whole sandbox, open for writing.
+#[derive(Debug)]
+pub struct SandboxLimits {
+    memory: Option<File>,
+    /// What the agent, the kernel and interpreters that wait leave of the guest's memory.
+    most_memory: u64,
+    pids: Option<File>,
+    cpu: Option<File>,
+}
+
+impl SandboxLimits {
+    /// Sets them.
+    ///
+    /// # Errors
+    /// When the kernel refuses one.
+    pub fn set(&self, limits: &wire::SandboxLimits) -> io::Result<()> {
+        let write = |file: &Option<File>, value: String| match file {
+            Some(file) => file.write_all_at(value.as_bytes(), 0),
+            None => Ok(()),
+        };
+        let memory = if limits.memory_bytes == 0 { u64::MAX } else { limits.memory_bytes };
+        write(&self.memory, memory.min(self.most_memory).to_string())?;
+        write(&self.pids, if limits.pids == 0 { "max".into() } else { limits.pids.to_string() })?;
+        let quota = match limits.cpu_millis {
+            0 => "max 100000".into(),
+            millis => format!("{} 100000", u64::from(millis) * 100),
+        };
+        write(&self.cpu, quota)
     }
 }
 

@@ -23,18 +23,25 @@ nix::ioctl_none!(
     reseed, b'R', 0x07
 );
 
+/// The kernel's generator.
+///
+/// # Errors
+/// When the device is not there.
+pub fn open() -> io::Result<File> {
+    File::options().write(true).open("/dev/urandom")
+}
+
 /// Credits `entropy` and reseeds. Without the second step clones keep giving the same bytes.
 ///
 /// # Errors
 /// When the kernel refuses, which it must not do to PID 1.
-pub fn feed(entropy: &[u8]) -> io::Result<()> {
+pub fn feed(random: &File, entropy: &[u8]) -> io::Result<()> {
     let mut info = PoolInfo {
         entropy_bits: (entropy.len() * 8) as libc::c_int,
         size: entropy.len() as libc::c_int,
         bytes: [0; MAX_ENTROPY_BYTES],
     };
     info.bytes.get_mut(..entropy.len()).ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(entropy);
-    let random = File::options().write(true).open("/dev/urandom")?;
     // SAFETY: `info` is a live `rand_pool_info` whose `size` bytes are within its array.
     // JUSTIFICATION: crediting entropy is possible through this ioctl alone.
     unsafe { add_entropy(random.as_raw_fd(), &info) }?;

@@ -1,7 +1,8 @@
 //! Host name and machine-id: what programs take for the identity of the machine they run on.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 
 use crate::failure::Failure;
 
@@ -21,23 +22,69 @@ pub fn check(hostname: &str, machine_id: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sets the host name where programs look for it; empty leaves it alone.
-///
-/// # Errors
-/// When the kernel or the root file system refuses.
-pub fn set_hostname(hostname: &str) -> io::Result<()> {
-    if hostname.is_empty() {
-        return Ok(());
-    }
-    nix::unistd::sethostname(hostname)?;
-    fs::write("/etc/hostname", format!("{hostname}\n"))?;
-    fs::write("/etc/hosts", format!("127.0.0.1 localhost {hostname}\n::1 localhost {hostname}\n"))
+/// The files that hold them.
+#[derive(Debug)]
+pub struct Identity {
+    hostname: Whole,
+    hosts: Whole,
+    machine_id: Whole,
 }
 
-/// Writes the machine-id; empty leaves it alone.
-///
-/// # Errors
-/// When the root file system refuses.
-pub fn set_machine_id(machine_id: &str) -> io::Result<()> {
-    if machine_id.is_empty() { Ok(()) } else { fs::write("/etc/machine-id", format!("{machine_id}\n")) }
+impl Identity {
+    /// Finds the files.
+    pub fn find() -> Self {
+        Self {
+            hostname: Whole::find("/etc/hostname"),
+            hosts: Whole::find("/etc/hosts"),
+            machine_id: Whole::find("/etc/machine-id"),
+        }
+    }
+
+    /// Sets the host name where programs look for it; empty leaves it alone.
+    ///
+    /// # Errors
+    /// When the kernel or the root file system refuses.
+    pub fn set_hostname(&mut self, hostname: &str) -> io::Result<()> {
+        if hostname.is_empty() {
+            return Ok(());
+        }
+        nix::unistd::sethostname(hostname)?;
+        self.hostname.write(&format!("{hostname}\n"))?;
+        self.hosts.write(&format!("127.0.0.1 localhost {hostname}\n::1 localhost {hostname}\n"))
+    }
+
+    /// Writes the machine-id; empty leaves it alone.
+    ///
+    /// # Errors
+    /// When the root file system refuses.
+    pub fn set_machine_id(&mut self, machine_id: &str) -> io::Result<()> {
+        if machine_id.is_empty() { Ok(()) } else { self.machine_id.write(&format!("{machine_id}\n")) }
+    }
+}
+
+/// A file that is written as a whole, open with its length if it is there.
+#[derive(Debug)]
+struct Whole {
+    path: &'static str,
+    open: Option<(File, u64)>,
+}
+
+impl Whole {
+    fn find(path: &'static str) -> Self {
+        let open = File::options().write(true).open(path).and_then(|file| {
+            let length = file.metadata()?.len();
+            Ok((file, length))
+        });
+        Self { path, open: open.ok() }
+    }
+
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        let Some((file, length)) = &mut self.open else { return fs::write(self.path, text) };
+        file.write_all_at(text.as_bytes(), 0)?;
+        if *length != text.len() as u64 {
+            *length = text.len() as u64;
+            file.set_len(*length)?;
+        }
+        Ok(())
+    }
 }

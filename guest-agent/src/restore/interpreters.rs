@@ -24,20 +24,11 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// When one does not.
 pub fn reseed() -> io::Result<()> {
     let room = Path::new(ROOM);
-    let waiting = match registered(room) {
-        Ok(waiting) => waiting,
-        // Not a guest: nobody can have registered.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    if waiting.is_empty() {
-        return Ok(());
-    }
     // Watched before the first signal, so that no answer is missed.
     let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
     inotify.add_watch(room, AddWatchFlags::IN_DELETE)?;
-    for (pid, signal) in &waiting {
-        signal_interpreter(room, *pid, *signal)?;
+    for (pid, signal) in registered(room)? {
+        signal_interpreter(room, pid, signal)?;
     }
     let started = Instant::now();
     loop {
@@ -60,13 +51,26 @@ pub fn reseed() -> io::Result<()> {
     }
 }
 
+/// Whether any is registered.
+///
+/// # Errors
+/// When the room cannot be read.
+pub fn anyone() -> io::Result<bool> {
+    match registered(Path::new(ROOM)) {
+        Ok(registered) => Ok(!registered.is_empty()),
+        // Not a guest: nobody can have registered.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Removes the registrations of interpreters that have ended, before a snapshot makes them everyone's.
 ///
 /// # Errors
 /// When the room cannot be read.
 pub fn forget_dead() -> io::Result<()> {
     let room = Path::new(ROOM);
-    if !room.exists() {
+    if !anyone()? {
         return Ok(());
     }
     for (pid, _) in registered(room)? {

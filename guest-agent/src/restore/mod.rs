@@ -6,6 +6,7 @@
 //!      └──restore failed──► failed: this guest is never used
 //! ```
 
+mod ahead;
 mod clock;
 mod entropy;
 mod identity;
@@ -25,6 +26,7 @@ use rekindle_protocol::wire::{self, ErrorCode};
 use crate::agent::Agent;
 use crate::exec;
 use crate::failure::Failure;
+use crate::restore::ahead::Ahead;
 
 /// How long a quiet guest takes to be done with the aftermath of its last operations: the kernel's own
 /// housekeeping has come round.
@@ -45,6 +47,8 @@ pub struct Sandbox {
 #[derive(Debug, Default)]
 pub struct Gate {
     state: Mutex<State>,
+    /// What was found when the guest was made quiet.
+    ahead: Mutex<Option<Ahead>>,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +86,10 @@ impl Gate {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn ahead(&self) -> MutexGuard<'_, Option<Ahead>> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Applies everything a clone needs to be its own, then opens the gate.
@@ -101,7 +109,7 @@ pub fn open_gate(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Result<()
     // In place: a few system calls while nothing else may run are not worth a thread on the way to a start.
     let (state, result) = match apply(agent, request) {
         Ok(sandbox) => {
-            agent.untouched();
+            agent.set_untouched();
             (State::Open(Arc::new(sandbox)), Ok(()))
         }
         Err(failure) => (State::Failed, Err(failure)),
@@ -123,11 +131,15 @@ pub async fn quiesce(agent: &Arc<Agent>, request: &wire::QuiesceRequest) -> Resu
     *agent.gate.lock() = State::Closed;
     agent.executions.tidied().await;
     agent.warm.settled().await;
-    let drop_caches = request.drop_caches;
+    let (drop_caches, own) = (request.drop_caches, agent.clone());
     let quiet = tokio::task::spawn_blocking(move || {
         interpreters::forget_dead()?;
         nix::unistd::sync();
-        if drop_caches { std::fs::write("/proc/sys/vm/drop_caches", "3") } else { Ok(()) }
+        if drop_caches {
+            std::fs::write("/proc/sys/vm/drop_caches", "3")?;
+        }
+        *own.gate.ahead() = Some(Ahead::look(&own)?);
+        io::Result::Ok(())
     });
     match quiet.await {
         Ok(Ok(())) => {
@@ -163,16 +175,24 @@ fn check_renewal(agent: &Agent, request: &wire::RestoreRequest) -> Result<(), Fa
 }
 
 fn apply(agent: &Agent, request: wire::RestoreRequest) -> Result<Sandbox, Failure> {
-    let step = |name: &str, result: io::Result<()>| {
+    fn step<T>(name: &str, result: io::Result<T>) -> Result<T, Failure> {
         result.map_err(|error| Failure::new(ErrorCode::GateFailed, format!("{name}: {error}")))
+    }
+    // Nothing has run since a quiesce, or a gate behind which nothing has begun.
+    let found = agent.gate.ahead().take().filter(|_| !request.renew || agent.is_untouched());
+    let mut ahead = match found {
+        Some(found) => found,
+        None => step("preparation", Ahead::look(agent))?,
     };
     // Randomness first: nothing after it may draw from what all clones share.
-    step("entropy", entropy::feed(&request.entropy))?;
+    step("entropy", entropy::feed(&ahead.random, &request.entropy))?;
     step("clock", clock::set(request.unix_nanos))?;
-    // After the clock: generators that reseed by time see that theirs has come.
-    step("interpreters", interpreters::reseed())?;
-    step("hostname", identity::set_hostname(&request.hostname))?;
-    step("machine-id", identity::set_machine_id(&request.machine_id))?;
+    if std::mem::take(&mut ahead.interpreters) {
+        // After the clock: generators that reseed by time see that theirs has come.
+        step("interpreters", interpreters::reseed())?;
+    }
+    step("hostname", ahead.identity.set_hostname(&request.hostname))?;
+    step("machine-id", ahead.identity.set_machine_id(&request.machine_id))?;
     if let Some(disk) = &request.scratch {
         let account = agent
             .default_account()
@@ -180,7 +200,8 @@ fn apply(agent: &Agent, request: wire::RestoreRequest) -> Result<Sandbox, Failur
         step("scratch", scratch::mount(disk, &account, &agent.config.state))?;
     }
     let limits = request.limits.unwrap_or_default();
-    step("limits", agent.cgroups.limit_sandbox(&limits))?;
+    step("limits", ahead.limits.set(&limits))?;
+    *agent.gate.ahead() = Some(ahead);
     step("poise", poise::release())?;
     let or_default = |value, default| if value == 0 { default } else { value };
     Ok(Sandbox {
