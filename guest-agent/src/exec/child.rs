@@ -1,8 +1,8 @@
 //! Starts a process: straight into its cgroup, as another user, with nothing of the agent's left open.
 //!
 //! `clone3` puts the child into its group at birth, so there is no moment outside the limits and no costly
-//! move between groups. Until `execve` it uses the agent's memory, on a stack of its own (`birth`): nothing is
-//! copied for it, and nothing afterwards because of it. It may only make system calls on memory that was laid
+//! move between groups. Until `execve` it uses the agent's memory, on a stack of its own (the crate
+//! `rekindle-birth`): nothing is copied for it, and nothing afterwards because of it. It may only make system calls on memory that was laid
 //! out before.
 
 use std::convert::Infallible;
@@ -17,7 +17,6 @@ use nix::unistd::pipe2;
 use rekindle_protocol::wire::ErrorCode;
 use tokio::io::Interest;
 
-use crate::exec::birth;
 use crate::exec::environment::Environment;
 use crate::exec::spec::Spec;
 use crate::exec::stdio::Channel;
@@ -116,7 +115,9 @@ pub fn start(spec: &Spec, footing: &Footing<'_>) -> io::Result<Child> {
         control: footing.control.map(|fd| fd.as_raw_fd()),
         verdict: report.as_raw_fd(),
     };
-    let (pid, pidfd) = birth::give(footing.cgroup, || become_program(&prepared))?;
+    // SAFETY: `become_program` makes system calls only, on memory that `prepared` holds, and never returns.
+    // JUSTIFICATION: being born inside a cgroup, and without a copy of the agent, is possible in no safe way.
+    let (pid, pidfd) = unsafe { rekindle_birth::give(footing.cgroup, || become_program(&prepared)) }?;
     Ok(Child { pid, pidfd, verdict })
 }
 

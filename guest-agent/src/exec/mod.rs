@@ -4,7 +4,6 @@
 //! folder is what they are made of. Nothing here decides whether a caller may run anything: the gate does.
 
 mod account;
-mod birth;
 pub mod child;
 mod diagnosis;
 pub mod environment;

@@ -1,15 +1,17 @@
 //! Brings a child into the world, inside its control group from the first moment.
 //!
 //! On cgroup v2 a process that is moved into a group makes the kernel wait for every processor, some fifteen
-//! milliseconds on any machine; one that is born there makes nobody wait. Only `clone3` can do that. Where it is
-//! not allowed, as in some containers, the child is forked and moves by itself. See decision 0065.
+//! milliseconds on any machine; one that is born there makes nobody wait. Only `clone3` can do that, and without
+//! copying this process, which grows with every machine (the crate `rekindle-birth`). Where it is not allowed, as
+//! in some containers, the child is forked and moves by itself. See decisions 0065 and 0068.
 //!
-//! Between birth and `execve` the child may only make system calls on memory that was laid out before: the other
-//! threads do not exist in it, and their locks may be held for ever. Used by `spawn` only.
+//! Between birth and `execve` the child may only make system calls on memory that was laid out before: in a copy the
+//! other threads do not exist, and their locks may be held for ever. Used by `spawn` only.
 
+use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
@@ -17,9 +19,6 @@ use std::ptr;
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 
 use crate::host::cgroup::CgroupJoin;
-
-/// Be born in the group named in `clone_args`. The libc crate's constant of that name is cut to 32 bits.
-const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// A program, its arguments, its environment and its directory, as the kernel takes them.
 pub(super) struct Program {
@@ -64,24 +63,22 @@ impl Program {
         let (argv, envp) = (pointers(&self.argv), pointers(&self.envp));
         let stdio = stdio.map(|fd| fd.as_raw_fd());
         let report_fd = report.as_raw_fd();
-        let (pid, pidfd) = match fork(cgroup.and_then(CgroupJoin::birthplace))? {
-            Side::Parent { pid, pidfd } => (pid, pidfd),
-            Side::Child { born_inside } => {
-                let failure = || -> io::Result<std::convert::Infallible> {
-                    if let Some(cgroup) = cgroup.filter(|_| !born_inside) {
-                        cgroup.enter()?;
-                    }
-                    stand(stdio, &self.directory)?;
-                    prepare()?;
-                    // SAFETY: path and both lists are null-terminated and live as long as this process.
-                    // JUSTIFICATION: nothing but a plain system call is allowed here.
-                    unsafe { libc::execve(self.path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
-                    Err(io::Error::last_os_error())
-                };
-                let Err(error) = failure();
-                give_up(report_fd, error.raw_os_error().unwrap_or(libc::EINVAL))
-            }
+        let live = |born_inside: bool| {
+            let failure = || -> io::Result<Infallible> {
+                if let Some(cgroup) = cgroup.filter(|_| !born_inside) {
+                    cgroup.enter()?;
+                }
+                stand(stdio, &self.directory)?;
+                prepare()?;
+                // SAFETY: path and both lists are null-terminated and live as long as this process.
+                // JUSTIFICATION: nothing but a plain system call is allowed here.
+                unsafe { libc::execve(self.path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+                Err(io::Error::last_os_error())
+            };
+            let Err(error) = failure();
+            give_up(report_fd, error.raw_os_error().unwrap_or(libc::EINVAL))
         };
+        let (pid, pidfd) = give(cgroup.and_then(CgroupJoin::birthplace), live)?;
         drop(report);
         // Ends without a word when `execve` has closed the child's end.
         let mut errno = Vec::new();
@@ -96,49 +93,30 @@ impl Program {
     }
 }
 
-/// Where one is after a birth.
-enum Side {
-    Parent { pid: u32, pidfd: OwnedFd },
-    Child { born_inside: bool },
+/// Makes a child that runs `live`, in the group if that is possible; `live` is told whether it was.
+fn give(birthplace: Option<BorrowedFd<'_>>, live: impl Fn(bool) -> Infallible) -> io::Result<(u32, OwnedFd)> {
+    // SAFETY: `live` makes system calls only, on memory that `start` has laid out and keeps, and never returns.
+    // JUSTIFICATION: being born inside a control group, and without a copy, is possible in no safe way.
+    let born = unsafe { rekindle_birth::give(birthplace, || live(birthplace.is_some())) };
+    match born {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => fork(live),
+        born => born.map(|(pid, pidfd)| (pid.cast_unsigned(), pidfd)),
+    }
 }
 
-/// Makes a child, in the group if that is possible.
-fn fork(birthplace: Option<BorrowedFd<'_>>) -> io::Result<Side> {
-    if let Some(group) = birthplace {
-        let mut pidfd: libc::c_int = -1;
-        // SAFETY: all-zero bytes are valid `clone_args`.
-        let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-        args.flags = libc::CLONE_PIDFD as u64 | CLONE_INTO_CGROUP;
-        args.pidfd = ptr::from_mut(&mut pidfd) as u64;
-        args.exit_signal = libc::SIGCHLD as u64;
-        args.cgroup = group.as_raw_fd() as u64;
-        // SAFETY: without CLONE_VM the child gets its own copy of all memory, as with `fork`. It then only runs
-        // what `start` gives it, which keeps to system calls, and never returns from there.
-        // JUSTIFICATION: being born inside a control group exists as this system call alone.
-        let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
-        match u32::try_from(pid) {
-            Ok(0) => return Ok(Side::Child { born_inside: true }),
-            // SAFETY: the kernel has just put a new descriptor there, which nobody else knows of.
-            // JUSTIFICATION: it arrives as a number.
-            Ok(pid) => return Ok(Side::Parent { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }),
-            Err(_) => {
-                let error = io::Error::last_os_error();
-                if !matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) {
-                    return Err(error);
-                }
-            }
-        }
-    }
-    // SAFETY: as above.
+/// Makes a child that is a copy.
+fn fork(live: impl Fn(bool) -> Infallible) -> io::Result<(u32, OwnedFd)> {
+    // SAFETY: the child gets its own copy of all memory. It then only runs `live`, which keeps to system calls and
+    // never returns.
     // JUSTIFICATION: what happens in the child is more than any safe interface allows.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        return Ok(Side::Child { born_inside: false });
+        live(false);
     }
     let pid = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error)?;
     // Not reaped by anyone else, so its process id is still its own.
     let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-    Ok(Side::Parent { pid: pid.as_raw_nonzero().get().cast_unsigned(), pidfd })
+    Ok((pid.as_raw_nonzero().get().cast_unsigned(), pidfd))
 }
 
 /// Standard descriptors, signals and directory as a program expects them.
@@ -161,7 +139,7 @@ fn stand(stdio: [RawFd; 3], directory: &CString) -> io::Result<()> {
 }
 
 /// Tells the parent why, and ends.
-fn give_up(report: RawFd, errno: i32) -> ! {
+fn give_up(report: RawFd, errno: i32) -> Infallible {
     let bytes = errno.to_ne_bytes();
     // SAFETY: the buffer is live, the descriptor is this process's own copy; `_exit` runs nothing of the parent's.
     // JUSTIFICATION: nothing but plain system calls is allowed here.

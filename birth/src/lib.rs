@@ -1,30 +1,39 @@
-//! Gives birth to a process without copying the agent for it.
+//! Gives birth to a process in its control group, without copying the one that starts it.
 //!
-//! `clone3` with `CLONE_VM` and `CLONE_VFORK`: the child shares the agent's memory, and the thread that started it
+//! `clone3` with `CLONE_VM` and `CLONE_VFORK`: the child shares the parent's memory, and the thread that started it
 //! stands still, until the child executes its program or ends. A copy would cost the page tables now, and a fault
-//! for every page the agent writes to later. The child gets a stack of its own, because two processes on one
-//! would overwrite each other's frames. Used by `child` alone.
+//! for every page that the parent writes to later. The child gets a stack of its own, because two processes on one
+//! would overwrite each other's frames. Used by the agent for executions and by the supervisor for monitors; knows
+//! nothing of either.
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("parent and child part in a few instructions that are written for x86_64 only");
 
 use std::arch::asm;
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
+use nix::sys::prctl;
 use nix::sys::signal::{SigSet, SigmaskHow};
 
-/// Be born in the cgroup named in `clone_args`. The libc crate's constant of that name is cut to 32 bits.
+/// Be born in the group named in `clone_args`. The libc crate's constant of that name is cut to 32 bits.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 /// Bytes of the child's stack: far more than a few system calls need.
-const STACK: usize = 32 * 1024;
+const STACK: usize = 64 * 1024;
 
-/// Runs `life` in a new process, in `cgroup` if that is given, and returns when it executes a program or ends.
+/// Runs `life` in a new process, in the control group of this directory if one is given, and returns its process
+/// id and a handle when it executes a program or ends. It starts with every signal blocked, so that no handler of
+/// the parent's runs in it.
 ///
-/// `life` must make system calls only, on memory that was laid out before, and must not return or unwind. It starts
-/// with every signal blocked, so that no handler of the agent's runs in it.
+/// # Safety
+/// `life` must make system calls only, on memory that was laid out before, must not use the C library's calls that
+/// concern all threads of a process, and must neither return nor unwind. What it writes to memory, the parent sees.
 ///
 /// # Errors
-/// When no process could be made.
-pub fn give<F: Fn() -> std::convert::Infallible>(
+/// When no process could be made. `ENOSYS` or `EPERM` say that this way is closed, as in some containers.
+pub unsafe fn give<F: Fn() -> Infallible>(
     cgroup: Option<BorrowedFd<'_>>,
     life: F,
 ) -> io::Result<(i32, OwnedFd)> {
@@ -42,6 +51,7 @@ pub fn give<F: Fn() -> std::convert::Infallible>(
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = cgroup.as_raw_fd() as u64;
     }
+    let dumpable = prctl::get_dumpable()?;
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
     let result: i64;
     // SAFETY: the parent comes out of the system call with nothing changed but what is declared; the child, whose
@@ -70,17 +80,23 @@ pub fn give<F: Fn() -> std::convert::Infallible>(
     }
     // It was in force a moment ago.
     let _ = before.thread_set_mask();
-    if result < 0 {
-        return Err(io::Error::from_raw_os_error(-result as i32));
+    // A child that has changed its user has closed the memory they share to debuggers.
+    let _ = prctl::set_dumpable(dumpable);
+    match i32::try_from(result) {
+        // SAFETY: the kernel has just put a new descriptor there, which nobody else knows of.
+        // JUSTIFICATION: it arrives as a number.
+        Ok(pid) if pid > 0 => Ok((pid, unsafe { OwnedFd::from_raw_fd(pidfd) })),
+        Ok(error) => Err(io::Error::from_raw_os_error(-error)),
+        Err(_) => Err(io::ErrorKind::InvalidData.into()),
     }
-    // SAFETY: the kernel has just put a new descriptor there, which nobody else knows of.
-    // JUSTIFICATION: it arrives as a number.
-    Ok((result as i32, unsafe { OwnedFd::from_raw_fd(pidfd) }))
 }
 
 /// The child's first function.
-extern "C" fn live<F: Fn() -> std::convert::Infallible>(life: *const F) -> ! {
+extern "C" fn live<F: Fn() -> Infallible>(life: *const F) -> ! {
     // SAFETY: the parent stands still and keeps it.
     // JUSTIFICATION: it arrives as an address.
     match (unsafe { &*life })() {}
 }
+
+#[cfg(test)]
+mod tests;
