@@ -6,10 +6,6 @@
 //! would overwrite each other's frames. Used by the agent for executions and by the supervisor for monitors; knows
 //! nothing of either.
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!("parent and child part in a few instructions that are written for x86_64 only");
-
-use std::arch::asm;
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -53,31 +49,10 @@ pub unsafe fn give<F: Fn() -> Infallible>(
     }
     let dumpable = prctl::get_dumpable()?;
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-    let result: i64;
-    // SAFETY: the parent comes out of the system call with nothing changed but what is declared; the child, whose
-    // result is zero, calls `live` on its own stack and never gets past it. `args`, `stack` and `life` outlive the
-    // child's use of them, because this thread stands still until then.
-    // JUSTIFICATION: a child on another stack cannot return from a function of the parent's, so no wrapper serves.
-    unsafe {
-        asm!(
-            "syscall",
-            "test rax, rax",
-            "jnz 2f",
-            "xor ebp, ebp",
-            "mov rdi, {life}",
-            "call {live}",
-            "ud2",
-            "2:",
-            live = in(reg) live::<F> as extern "C" fn(*const F) -> !,
-            life = in(reg) &raw const life,
-            inout("rax") libc::SYS_clone3 => result,
-            in("rdi") &raw mut args,
-            in("rsi") size_of::<libc::clone_args>(),
-            // Taken by the kernel before anything else is read.
-            out("rcx") _,
-            out("r11") _,
-        );
-    }
+    // SAFETY: the caller's promise about `life`; everything the child uses outlives its use of it, because this
+    // thread stands still until then.
+    // JUSTIFICATION: see there.
+    let result = unsafe { part(&mut args, live::<F>, &life) };
     // It was in force a moment ago.
     let _ = before.thread_set_mask();
     // A child that has changed its user has closed the memory they share to debuggers.
@@ -88,6 +63,50 @@ pub unsafe fn give<F: Fn() -> Infallible>(
         Ok(pid) if pid > 0 => Ok((pid, unsafe { OwnedFd::from_raw_fd(pidfd) })),
         Ok(error) => Err(io::Error::from_raw_os_error(-error)),
         Err(_) => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Where parent and child part: the parent gets the result, the child calls `live` with `life`.
+#[cfg(target_arch = "x86_64")]
+unsafe fn part<F>(args: &mut libc::clone_args, live: extern "C" fn(*const F) -> !, life: &F) -> i64 {
+    let result: i64;
+    // SAFETY: the parent comes out of the system call with nothing changed but what is declared; the child, whose
+    // result is zero, calls `live` on its own stack and never gets past it.
+    // JUSTIFICATION: a child on another stack cannot return from a function of the parent's, so no wrapper serves.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, {life}",
+            "call {live}",
+            "ud2",
+            "2:",
+            live = in(reg) live,
+            life = in(reg) ptr::from_ref(life),
+            inout("rax") libc::SYS_clone3 => result,
+            in("rdi") ptr::from_mut(args),
+            in("rsi") size_of::<libc::clone_args>(),
+            // Taken by the kernel before anything else is read.
+            out("rcx") _,
+            out("r11") _,
+        );
+    }
+    result
+}
+
+/// The same where those instructions have not been written: the child is a copy.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn part<F>(args: &mut libc::clone_args, live: extern "C" fn(*const F) -> !, life: &F) -> i64 {
+    args.flags &= !((libc::CLONE_VM | libc::CLONE_VFORK) as u64);
+    (args.stack, args.stack_size) = (0, 0);
+    // SAFETY: a child with memory of its own may return from here, and goes on to `live`.
+    // JUSTIFICATION: being born inside a control group exists as this system call alone.
+    match unsafe { libc::syscall(libc::SYS_clone3, ptr::from_mut(args), size_of::<libc::clone_args>()) } {
+        0 => live(life),
+        -1 => -i64::from(nix::errno::Errno::last_raw()),
+        pid => pid,
     }
 }
 
