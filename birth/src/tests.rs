@@ -1,6 +1,7 @@
 //! Births of children that do as little as possible.
 
 use std::os::fd::AsFd;
+#[cfg(target_arch = "x86_64")]
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::signal::Signal;
@@ -20,6 +21,7 @@ fn exit(code: i32) -> Infallible {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
 fn a_child_lives_in_the_parents_memory_and_the_parent_goes_on_when_it_has_ended() {
     let seen = AtomicU32::new(0);
     // SAFETY: it writes to memory that is there, and ends.
