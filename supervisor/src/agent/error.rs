@@ -40,6 +40,14 @@ pub enum ConnectError {
     Hello(#[source] AgentError),
 }
 
+impl ConnectError {
+    /// Whether no answer came in time.
+    #[must_use]
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Self::Preamble(PreambleError::NoAnswer { .. } | PreambleError::NoHello { .. }))
+    }
+}
+
 /// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {

@@ -83,6 +83,12 @@ impl Pool {
         self.status.clone()
     }
 
+    /// How many clones kept silent and were replaced.
+    #[must_use]
+    pub fn restores_repeated(&self) -> u64 {
+        self.shared.host.restores_repeated()
+    }
+
     /// Takes no more claims, refuses those that wait, and returns when everything made ahead is gone. Leases
     /// are their holders'.
     pub async fn drain(&self) {

@@ -97,6 +97,7 @@ impl Service {
                 })
                 .collect(),
             queued: pool.queued as u64,
+            restores_repeated: self.pool().restores_repeated(),
             ..Gauges::default()
         };
         for sandbox in self.everyone() {

@@ -3,6 +3,7 @@
 //! Labels come from closed sets (stages, outcomes, reasons, methods, templates), never from a caller: a label
 //! of a caller's making would grow without bound.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -99,6 +100,8 @@ pub struct Gauges {
     pub running: u64,
     /// Sandboxes that are paused.
     pub paused: u64,
+    /// Clones that kept silent and were replaced, since the start.
+    pub restores_repeated: u64,
     /// Processor time of all machines that exist, in seconds.
     pub cpu_seconds: f64,
     /// Memory of all machines that exist, in bytes.
@@ -112,6 +115,7 @@ pub struct Metrics {
     starts: Family<Stage, Histogram, Seconds>,
     levels: Family<Level, Gauge>,
     queued: Gauge,
+    restores_repeated: Counter,
     sandboxes: Family<State, Gauge>,
     executions: Family<Outcome, Counter>,
     execution_seconds: Histogram,
@@ -139,6 +143,7 @@ impl Metrics {
             starts: Family::new_with_constructor(Seconds),
             levels: Family::default(),
             queued: Gauge::default(),
+            restores_repeated: Counter::default(),
             sandboxes: Family::default(),
             executions: Family::default(),
             execution_seconds: Seconds.new_metric(),
@@ -155,6 +160,11 @@ impl Metrics {
         to.register("start_seconds", "Time to make a sandbox ready, by stage", metrics.starts.clone());
         to.register("pool_machines", "Machines that wait, by template", metrics.levels.clone());
         to.register("pool_queued", "Callers that wait for room", metrics.queued.clone());
+        to.register(
+            "restores_repeated",
+            "Clones that kept silent and were replaced",
+            metrics.restores_repeated.clone(),
+        );
         to.register("sandboxes", "Sandboxes that exist", metrics.sandboxes.clone());
         to.register("executions", "Executions that ended, by outcome", metrics.executions.clone());
         to.register("execution_seconds", "Time executions took", metrics.execution_seconds.clone());
@@ -227,6 +237,8 @@ impl Metrics {
             }
         }
         self.queued.set(signed(now.queued));
+        // Counted where it happens; it only grows there.
+        self.restores_repeated.inner().store(now.restores_repeated, Ordering::Relaxed);
         self.sandboxes.get_or_create(&State { state: "running" }).set(signed(now.running));
         self.sandboxes.get_or_create(&State { state: "paused" }).set(signed(now.paused));
         self.cpu_seconds.set(now.cpu_seconds);

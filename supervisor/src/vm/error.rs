@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::agent::{AgentError, ConnectError};
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Operation};
 use crate::host::cgroup::CgroupError;
 use crate::host::scratch::ScratchError;
 
@@ -88,6 +88,18 @@ impl StartError {
             Self::Engine(_) => StartStage::Machine,
             Self::Connect { .. } => StartStage::Connect,
             Self::Gate { .. } => StartStage::Gate,
+        }
+    }
+
+    /// Whether the guest gave no answer in its time. One that refused, or died, has given one.
+    pub(super) fn is_silence(&self) -> bool {
+        match self {
+            Self::Engine(error) => {
+                matches!(error, EngineError::Deadline { operation: Operation::Dial, .. })
+            }
+            Self::Connect { source, .. } => source.is_silence(),
+            Self::Gate { source, .. } => matches!(source, AgentError::Silent { .. }),
+            Self::Random(_) | Self::File { .. } | Self::Cgroup(_) | Self::Scratch(_) => false,
         }
     }
 }

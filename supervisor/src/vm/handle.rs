@@ -39,6 +39,12 @@ impl Vm {
         Self { id, client, driver, timings }
     }
 
+    /// Adds what was tried before it to the time of its start.
+    pub(super) fn started_after(self, mut before: Timings) -> Self {
+        before.extend(&self.timings);
+        Self { timings: before, ..self }
+    }
+
     /// Its name on this host.
     #[must_use]
     pub fn id(&self) -> VmId {

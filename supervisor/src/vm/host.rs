@@ -10,6 +10,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::recovery::{self, Holder, Reclaimed};
 use super::workdir;
@@ -79,6 +80,7 @@ pub struct VmHost {
     /// Held for life: who can take it knows that this supervisor is gone.
     _lock: File,
     reclaimed: Reclaimed,
+    restores_repeated: AtomicU64,
 }
 
 impl VmHost {
@@ -113,7 +115,15 @@ impl VmHost {
         fs::rename(&staged, &instance).map_err(failed(&instance))?;
         let scratch = ScratchMaker::new(&config.data_dir.join("blanks"));
         let disk = whole_disk(&config.data_dir);
-        Ok(Self { config, scratch, disk, instance, _lock: lock, reclaimed })
+        Ok(Self {
+            config,
+            scratch,
+            disk,
+            instance,
+            _lock: lock,
+            reclaimed,
+            restores_repeated: AtomicU64::new(0),
+        })
     }
 
     /// The engine.
@@ -132,6 +142,16 @@ impl VmHost {
     #[must_use]
     pub fn reclaimed(&self) -> &Reclaimed {
         &self.reclaimed
+    }
+
+    /// How many clones kept silent and were replaced.
+    #[must_use]
+    pub fn restores_repeated(&self) -> u64 {
+        self.restores_repeated.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_repeated_restore(&self) {
+        self.restores_repeated.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The directory for a new machine.

@@ -65,7 +65,8 @@ pub struct Reserved {
     cgroup: Cgroup,
     hardware: Hardware,
     home: Option<MachineHome>,
-    deadline: Duration,
+    /// How long the guest may take for each answer until it is in use.
+    patience: Duration,
     timings: Timings,
 }
 
@@ -109,9 +110,14 @@ impl Reserved {
             cgroup,
             hardware,
             home: Some(home),
-            deadline: plan.deadline,
+            patience: plan.deadline,
             timings: watch.finish(),
         })
+    }
+
+    /// Gives the guest another time for each answer than the plan's deadline.
+    pub(super) fn answering_within(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Boots a kernel.
@@ -247,7 +253,9 @@ impl Running {
     /// See [`StartError`].
     pub async fn connect(mut self) -> Result<Connected, StartError> {
         let mut watch = Stopwatch::start();
-        let stream = match self.machine.dial().await {
+        let after = self.reserved.patience;
+        let late = EngineError::Deadline { operation: Operation::Dial, after };
+        let stream = match timeout(after, self.machine.dial()).await.unwrap_or(Err(late)) {
             Ok(stream) => stream,
             Err(error) => {
                 self.fail().await;
@@ -258,7 +266,7 @@ impl Running {
         // A machine that dies while it is waited for is not waited for until the deadline; and of the two ways
         // its death shows, the end of its process says more than the end of its line.
         let connected = tokio::select! {
-            connected = AgentClient::connect(stream, self.reserved.deadline) => match connected {
+            connected = AgentClient::connect(stream, after) => match connected {
                 Err(error) => timeout(VERDICT_GRACE, self.machine.wait()).await.map_err(|_| error),
                 Ok(client) => {
                     watch.lap("hello");
@@ -307,7 +315,7 @@ impl Connected {
                 return Err(StartError::Random(error));
             }
         };
-        if let Err(source) = self.client.restore(request, self.running.reserved.deadline).await {
+        if let Err(source) = self.client.restore(request, self.running.reserved.patience).await {
             let last_words = self.running.machine.last_words();
             self.fail().await;
             return Err(StartError::Gate { source, last_words });

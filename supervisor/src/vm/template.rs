@@ -11,14 +11,14 @@ use super::error::StartError;
 use super::gate::Identity;
 use super::handle::Vm;
 use super::host::VmHost;
-use super::phases::{Plan, Reserved, ScratchPlan, Waiting};
+use super::phases::{Plan, Reserved, ScratchPlan};
 use super::working_set;
 use crate::agent::{
     AgentError, Code, Command, EnvVar, ExecuteRequest, Finished, Language as WireLanguage, Outcome, Program,
     WarmPython, WarmRequest,
 };
 use crate::config::{Language, Recipe, Run, Step, Warm};
-use crate::engine::{EngineError, IoThrottle, SnapshotFiles, Timings};
+use crate::engine::{EngineError, IoThrottle, Timings};
 use crate::store::{Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, Staging, Store, StoreError};
 
 /// A template's clock runs so far behind; see [`Identity::clock_behind`].
@@ -304,31 +304,4 @@ fn program(run: &Run) -> Program {
             Program::Code(Code { language: language as i32, source: source.clone() })
         }
     }
-}
-
-/// Restores a clone of a snapshot and makes it its own. Whatever disk `plan` names, it gets the snapshot's.
-///
-/// # Errors
-/// See [`StartError`].
-pub async fn restore_clone(
-    host: &VmHost,
-    snapshot: &Snapshot,
-    plan: &Plan,
-    identity: &Identity,
-) -> Result<Vm, StartError> {
-    working_set::bring_in(snapshot);
-    let plan = Plan { scratch: ScratchPlan::CopyOf(snapshot.scratch()), ..plan.clone() };
-    let reserved = Reserved::reserve(host, &plan).await?;
-    let files = SnapshotFiles::in_dir(snapshot.dir());
-    reserved.restore(host, files).await?.connect().await?.open_gate(identity).await
-}
-
-/// Starts a monitor that waits to become a clone of a snapshot, with its disk and its control group in place.
-///
-/// # Errors
-/// See [`StartError`].
-pub async fn prepare_clone(host: &VmHost, snapshot: &Snapshot, plan: &Plan) -> Result<Waiting, StartError> {
-    let plan = Plan { scratch: ScratchPlan::CopyOf(snapshot.scratch()), ..plan.clone() };
-    let reserved = Reserved::reserve(host, &plan).await?;
-    reserved.prepare(host, SnapshotFiles::in_dir(snapshot.dir())).await
 }

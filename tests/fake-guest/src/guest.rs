@@ -16,6 +16,8 @@ use crate::session;
 pub struct Manner {
     /// Holds the connection open without a word.
     pub silent: bool,
+    /// Says hello and then nothing when its gate is to be opened.
+    pub silent_gate: bool,
     /// Does not open its gate.
     pub refuses_gate: bool,
     /// Opens its gate and refuses to open it again, as agents before protocol 2.1 do.
@@ -33,6 +35,8 @@ pub struct Guests {
 #[derive(Debug, Default)]
 struct Shared {
     manner: Mutex<Manner>,
+    /// The manners of the next ones.
+    next: Mutex<VecDeque<Manner>>,
     all: Mutex<Vec<Guest>>,
 }
 
@@ -50,6 +54,11 @@ impl Guests {
         *lock(&self.shared.manner) = manner;
     }
 
+    /// Lets the next guest that connects, of which nothing was said yet, behave like this.
+    pub fn next_behaves(&self, manner: Manner) {
+        lock(&self.shared.next).push_back(manner);
+    }
+
     /// Every guest that was connected to, oldest first.
     #[must_use]
     pub fn all(&self) -> Vec<Guest> {
@@ -60,7 +69,8 @@ impl Guests {
     pub fn handler(&self) -> impl Fn(DuplexStream) + Send + Sync + 'static {
         let guests = self.clone();
         move |io| {
-            let guest = Guest::new(*lock(&guests.shared.manner));
+            let next = lock(&guests.shared.next).pop_front();
+            let guest = Guest::new(next.unwrap_or_else(|| *lock(&guests.shared.manner)));
             lock(&guests.shared.all).push(guest.clone());
             tokio::spawn(session::serve(guest, io));
         }

@@ -49,6 +49,10 @@ async fn operation(guest: Guest, mut stream: Stream, hang_up: Arc<Notify>, boote
     let answer = match op {
         Op::Hello(_) => Err((ErrorCode::InvalidArgument, "hello comes before the session, and once")),
         Op::Ping(_) => Ok(Reply::Pong(pong(booted))),
+        Op::Restore(_) if guest.manner().silent_gate => {
+            let _held = stream;
+            return std::future::pending().await;
+        }
         Op::Restore(request) => restore(&guest, request),
         Op::Warm(_) => Ok(done()),
         Op::Quiesce(_) if guest.running() > 0 => Err((ErrorCode::Busy, "something is under way")),

@@ -70,14 +70,16 @@ impl AgentSocket {
 
     /// Connects to the agent, once it listens and nobody else is connected.
     pub(super) async fn dial(&self, jail: &Jail) -> Result<AgentStream, EngineError> {
-        let failed = EngineError::file(Operation::Dial, &jail.run_dir().join(AGENT));
+        const DIAL: Operation = Operation::Dial;
+        let failed = EngineError::file(DIAL, &jail.run_dir().join(AGENT));
         let connect = async {
             let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(io::Error::other)?;
             self.ready.clone().wait_for(|ready| *ready).await.map_err(io::Error::other)?;
-            let stream = timeout(ACCEPT_DEADLINE, ask(jail)).await??;
-            Ok(AgentStream { stream, _turn: turn })
+            let Ok(asked) = timeout(ACCEPT_DEADLINE, ask(jail)).await else { return Ok(None) };
+            Ok(Some(AgentStream { stream: asked?, _turn: turn }))
         };
-        connect.await.map_err(failed)
+        let late = EngineError::Deadline { operation: DIAL, after: ACCEPT_DEADLINE };
+        connect.await.map_err(failed)?.ok_or(late)
     }
 }
 

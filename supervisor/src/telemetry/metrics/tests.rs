@@ -25,6 +25,7 @@ fn one_of_each() -> Metrics {
         queued: 3,
         running: 4,
         paused: 5,
+        restores_repeated: 6,
         cpu_seconds: 1.5,
         memory_bytes: 4096,
     });
@@ -51,6 +52,7 @@ fn every_metric_is_recorded_by_something() {
         r#"rekindle_start_seconds_sum{kind="parked",stage="total"} 0.003"#,
         r#"rekindle_pool_machines{template="python-node",state="parked"} 2"#,
         "rekindle_pool_queued 3",
+        "rekindle_restores_repeated_total 6",
         r#"rekindle_sandboxes{state="running"} 4"#,
         r#"rekindle_sandboxes{state="paused"} 5"#,
         r#"rekindle_executions_total{outcome="exited"} 1"#,
