@@ -52,6 +52,7 @@ pub(super) enum Request {
     Resume(oneshot::Sender<Result<(), EngineError>>),
     Snapshot(oneshot::Sender<Result<SnapshotFiles, EngineError>>),
     Usage(oneshot::Sender<Usage>),
+    LastWords(oneshot::Sender<String>),
     SetCpu(CpuQuota, oneshot::Sender<Result<(), CgroupError>>),
     Stop,
 }
@@ -109,6 +110,9 @@ impl Driver {
                 Some(Request::Usage(reply)) => {
                     // Whoever asked may have gone.
                     let _ = reply.send(self.cgroup.usage());
+                }
+                Some(Request::LastWords(reply)) => {
+                    let _ = reply.send(self.machine.last_words());
                 }
                 Some(Request::SetCpu(cpu, reply)) => {
                     let _ = reply.send(self.cgroup.set_cpu(cpu));

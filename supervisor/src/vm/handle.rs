@@ -127,6 +127,12 @@ impl Vm {
         self.ask(Operation::Pause, Request::Usage).await.unwrap_or_default()
     }
 
+    /// The end of what guest and monitor printed, for a person looking for a cause; nothing when the machine is
+    /// gone.
+    pub async fn last_words(&self) -> String {
+        self.ask(Operation::Dial, Request::LastWords).await.unwrap_or_default()
+    }
+
     /// Who is to blame for a conversation that failed, if somebody is.
     pub async fn blame(&self, error: &AgentError) -> Option<Lost> {
         if !error.is_fatal() {

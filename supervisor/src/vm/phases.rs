@@ -258,6 +258,7 @@ impl Running {
         let stream = match timeout(after, self.machine.dial()).await.unwrap_or(Err(late)) {
             Ok(stream) => stream,
             Err(error) => {
+                tracing::debug!(last_words = self.machine.last_words(), "the agent could not be dialled");
                 self.fail().await;
                 return Err(StartError::Engine(error));
             }

@@ -60,7 +60,7 @@ pub fn limited(request: ExecuteRequest, limit: Duration) -> ExecuteRequest {
 pub async fn run(vm: &Vm, request: ExecuteRequest) -> Finished {
     match vm.agent().run(request).await {
         Ok(finished) => finished,
-        Err(error) => panic!("{error:?}; the machine: {:?}", vm.state()),
+        Err(error) => panic!("{error:?}; the machine: {:?}\n{}", vm.state(), vm.last_words().await),
     }
 }
 
