@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+use super::groups::quote;
 use super::machine::{Lab, Life};
 use super::stage::Stage;
 use crate::cache::Cache;
@@ -50,8 +51,4 @@ fn stage(cache: &Cache, staged: &Path, program: &Path, template: &str) -> Result
     stage.put(program, "bin/rekindle-bench")?;
     stage.put(&repo::root().join("benches/baseline.toml"), "baseline.toml")?;
     stage.guest(cache, template)
-}
-
-fn quote(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
 }

@@ -10,14 +10,21 @@ use anyhow::{Context, Result, bail};
 /// The largest frame the server sends, with room.
 const MAX_FRAME: u32 = 1 << 20;
 
+/// How long the lab may take.
+#[derive(Clone, Copy)]
+pub struct Patience {
+    /// Until it has begun: the request waits in the socket until the lab's server reads it, so a lab that still
+    /// boots is fine.
+    pub answer: Duration,
+    /// Between two pieces of output; `None` waits for ever.
+    pub silence: Option<Duration>,
+}
+
 /// Runs `command` and copies its output; the result is its exit code.
-///
-/// The request waits in the socket until the lab's server reads it, so a lab that still boots is fine;
-/// `patience` is how long that may take.
 pub fn run(
     socket: &Path,
     command: &str,
-    patience: Duration,
+    patience: Patience,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<i32> {
@@ -25,10 +32,10 @@ pub fn run(
     let nonce = nonce();
     let request = serde_json::json!({ "nonce": nonce, "command": command });
     stream.write_all(format!("{request}\n").as_bytes()).context("the lab takes no command")?;
-    stream.set_read_timeout(Some(patience))?;
+    stream.set_read_timeout(Some(patience.answer))?;
     let mut stream = BufReader::new(stream);
     skip_past(&mut stream, format!("lab {nonce}\n").as_bytes())?;
-    stream.get_ref().set_read_timeout(None)?;
+    stream.get_ref().set_read_timeout(patience.silence)?;
     loop {
         let mut head = [0; 5];
         stream.read_exact(&mut head).context("the lab ended in the middle of a command")?;

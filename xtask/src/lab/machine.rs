@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::channel;
+use super::channel::{self, Patience};
 use super::image::{self, INITRD, KERNEL, ROOT};
 use crate::cache::Cache;
 use crate::hint::Hint;
 use crate::job::bound_command;
 
 const PROGRAM: &str = "qemu-system-x86_64";
-const MEMORY_MIB: u32 = 6144;
+const MEMORY_MIB: u32 = 8192;
 /// How long an emulated machine may take to boot on a busy host.
 const BOOT_DEADLINE: Duration = Duration::from_secs(180);
 
@@ -86,7 +86,29 @@ impl Lab {
 
     /// Runs a command in the lab and returns its exit code.
     pub fn run(&self, command: &str, out: &mut dyn Write, err: &mut dyn Write) -> Result<i32> {
-        channel::run(&self.dir.join("channel"), command, BOOT_DEADLINE, out, err)
+        self.ask(None, command, out, err)
+    }
+
+    /// The same for a command that is given up when it prints nothing for so long.
+    pub fn run_within(
+        &self,
+        silence: Duration,
+        command: &str,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Result<i32> {
+        self.ask(Some(silence), command, out, err)
+    }
+
+    fn ask(
+        &self,
+        silence: Option<Duration>,
+        command: &str,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Result<i32> {
+        let patience = Patience { answer: BOOT_DEADLINE, silence };
+        channel::run(&self.dir.join("channel"), command, patience, out, err)
             .map_err(|error| error.context(self.last_words()))
             .hint(format!("the lab's console is in {}", self.dir.join("console").display()))
     }

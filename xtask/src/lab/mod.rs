@@ -6,13 +6,15 @@
 //! ```text
 //! image.rs ──▶ machine.rs (boot, stop) ──▶ channel.rs (one command, its output, its exit code)
 //!                                              ▲
-//! up, run, down ───────────────────────────────┘◀── suite.rs (the Firecracker tests)
+//! up, run, down ───────────────────────────────┘◀── rig.rs ◀── suite.rs (the Firecracker tests)
 //! ```
 
 mod bench;
 mod channel;
+mod groups;
 mod image;
 mod machine;
+mod rig;
 mod stage;
 mod suite;
 
@@ -81,6 +83,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             }
             for line in report.skips.lines() {
                 println!("skipped: {}", line.replace('\t', ": "));
+            }
+            for line in &report.breaks {
+                println!("broken: {line}");
             }
             if !report.passed {
                 bail!("tests failed");

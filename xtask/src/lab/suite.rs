@@ -1,18 +1,19 @@
 //! The tests on Firecracker, where they can run: on this machine's KVM, else in the lab.
 //!
-//! These are the engine's own tests and the end-to-end suite, which also runs on QEMU. In the lab everything
-//! is copied off the shared directory first: reading it is slow there.
+//! These are the engine's own tests and the end-to-end suite, which also runs on QEMU. `groups` says which run
+//! together, `rig` runs them in the lab.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use nix::unistd::geteuid;
 
-use super::machine::{Lab, Life};
+use super::groups::{self, Filter};
+use super::rig::Rig;
 use super::stage::Stage;
 use crate::cache::Cache;
 use crate::hint::Hint;
@@ -26,19 +27,15 @@ const PROGRAMS: &[Program] = &[
     Program { package: "rekindle-e2e", test: "sandbox", module: "" },
     Program { package: "rekindle-e2e", test: "service", module: "" },
 ];
-/// Runs the end-to-end suite in the lab too. It takes ten minutes there, and an emulated machine that is busy
-/// loses a guest now and then.
+/// Runs the end-to-end suite in the lab too. It takes half an hour there.
 const EVERYTHING: &str = "REKINDLE_LAB_E2E";
+/// The image beside `minimal` that tests of the end-to-end suite use.
+const BIG: &str = "python-node";
 /// The command line, which the end-to-end suite runs.
 const COMMAND: &str = "rekindle";
 /// What the tests write in the shared directory.
 const SKIPS: &str = "skips";
 const ENGINES: &str = "engines";
-
-/// Variables that reach the tests in the lab.
-const TUNING: &[&str] = &["REKINDLE_FAULTS", "REKINDLE_KILLS", "REKINDLE_ROUNDS", "REKINDLE_STRESS"];
-/// How often the tests are tried in a lab that breaks.
-const ATTEMPTS: u32 = 2;
 
 /// A test program.
 struct Program {
@@ -48,17 +45,11 @@ struct Program {
     module: &'static str,
 }
 
-/// A test program that is built.
-struct Built {
-    path: PathBuf,
-    module: &'static str,
-}
-
 /// Everything that is needed beside kernel and image.
 struct Kit {
     firecracker: PathBuf,
     command: PathBuf,
-    programs: Vec<Built>,
+    programs: Vec<PathBuf>,
 }
 
 /// Where the tests can run.
@@ -76,6 +67,7 @@ pub enum Place {
 }
 
 /// How they went.
+#[derive(Default)]
 pub struct Report {
     /// Whether every program ended well.
     pub passed: bool,
@@ -83,6 +75,24 @@ pub struct Report {
     pub skips: String,
     /// What they wrote to the file of engines.
     pub engines: String,
+    /// What had to be run again, or has no result, because the lab broke under it.
+    pub breaks: Vec<String>,
+}
+
+impl Report {
+    fn add(&mut self, mut other: Self) {
+        self.passed &= other.passed;
+        self.skips.push_str(&other.skips);
+        self.engines.push_str(&other.engines);
+        self.breaks.append(&mut other.breaks);
+    }
+
+    /// Removes what earlier tests have told in a directory.
+    pub(super) fn forget(dir: &Path) {
+        for name in [SKIPS, ENGINES] {
+            let _ = fs::remove_file(dir.join(name));
+        }
+    }
 }
 
 /// Looks where the tests can run.
@@ -105,107 +115,49 @@ pub fn place(cache: &Cache) -> Place {
 
 /// Builds the tests and runs them; `line` gets every line they print.
 pub fn run(cache: &Cache, filter: &[String], line: &mut dyn FnMut(&str)) -> Result<Report> {
-    let built = |program: &Program| -> Result<Built> {
+    let mut programs = Vec::new();
+    for program in PROGRAMS.iter().filter(wanted) {
         let path = build(&["test", "--no-run"], program.package, &["--test", program.test], program.test)?;
-        Ok(Built { path, module: program.module })
-    };
+        programs.push((program, path));
+    }
     let kit = Kit {
         firecracker: setup::find_firecracker(cache).context("there is no Firecracker binary")?,
         command: build(&["build"], COMMAND, &["--bin", COMMAND], COMMAND)?,
-        programs: PROGRAMS.iter().filter(wanted).map(built).collect::<Result<_>>()?,
+        programs: programs.iter().map(|(_, path)| path.clone()).collect(),
     };
-    if place(cache) == Place::Here {
-        return here(cache, &kit, filter, line);
+    let filter = Filter::new(filter);
+    let mut groups = Vec::new();
+    for (program, path) in &programs {
+        groups.extend(groups::groups(path, program.test, program.module, &filter)?);
     }
-    // One program after the other, so that a lab that breaks costs no more than one of them.
-    let mut whole = Report { passed: true, skips: String::new(), engines: String::new() };
-    for program in &kit.programs {
-        let report = insist(cache, &kit, &script(program, filter), line)?;
-        whole.passed &= report.passed;
-        whole.skips.push_str(&report.skips);
-        whole.engines.push_str(&report.engines);
+    let mut whole = Report { passed: true, ..Report::default() };
+    if place(cache) == Place::Here {
+        for group in &groups {
+            whole.add(here(cache, &kit, &group.command(None, &filter), line)?);
+        }
+        return Ok(whole);
+    }
+    // One at a time: they would share the lab and overwrite each other's files in it.
+    let _alone = cache.scratch("lab-tests")?;
+    let stage = |dir: &Path| stage(cache, dir, &kit);
+    let mut rig = Rig::new(cache, &stage);
+    for group in &groups {
+        whole.add(rig.run(group, &filter, line));
     }
     Ok(whole)
 }
 
-/// Tries again when the lab breaks: an emulated processor now and then trips over code that the kernel patches
-/// while it runs.
-fn insist(cache: &Cache, kit: &Kit, script: &str, line: &mut dyn FnMut(&str)) -> Result<Report> {
-    for _ in 1..ATTEMPTS {
-        match in_lab(cache, kit, script, line) {
-            Err(error) => eprintln!("lab: it broke, trying again: {error:#}"),
-            result => return result,
-        }
-    }
-    in_lab(cache, kit, script, line)
-}
-
-fn in_lab(cache: &Cache, kit: &Kit, script: &str, line: &mut dyn FnMut(&str)) -> Result<Report> {
-    // One at a time: they would share the lab and overwrite each other's files in it.
-    let _alone = cache.scratch("lab-tests")?;
-    let lab = Lab::join(cache, Life::Bound)?;
-    let share = lab.share();
-    stage(cache, &share, kit)?;
-    // Shown when it is complete: of a lab that breaks half-way nothing is to be counted.
-    let mut lines = Vec::new();
-    let mut keep = |text: &str| lines.push(text.to_owned());
-    let code =
-        lab.run(script, &mut Lines { pending: Vec::new(), line: &mut keep }, &mut std::io::stderr())?;
-    lines.iter().for_each(|text| line(text));
-    let told = |name: &str| fs::read_to_string(share.join(name)).unwrap_or_default();
-    Ok(Report { passed: code == 0, skips: told(SKIPS), engines: told(ENGINES) })
-}
-
-/// What runs in the lab.
-fn script(program: &Built, filter: &[String]) -> String {
-    let name = program.path.file_name().unwrap_or_default();
-    let inside = Built { path: Path::new("./tests").join(name), module: program.module };
-    let asked =
-        TUNING.iter().filter_map(|name| Some(format!("{name}={}", quote(&std::env::var(name).ok()?))));
-    format!(
-        "rm -rf /room/suite; cp -r /share/suite /room/suite && cd /room/suite || exit 1; \
-         export REKINDLE_LAB=1 REKINDLE_ENGINE=firecracker REKINDLE_CACHE=/room/suite/cache \
-         REKINDLE_FIRECRACKER=/room/suite/bin/firecracker REKINDLE_BIN=/room/suite/bin/{COMMAND} \
-         REKINDLE_SKIP_FILE=/share/{SKIPS} REKINDLE_ENGINE_FILE=/share/{ENGINES} TMPDIR=/room {}; {}",
-        asked.collect::<Vec<_>>().join(" "),
-        tests(&[inside], filter)
-    )
-}
-
-/// Runs the tests on Firecracker, or those of them whose name contains a word of the filter: libtest alone
-/// would run what is in the module or has such a name. Words that begin with a dash are for libtest.
-fn tests(programs: &[Built], filter: &[String]) -> String {
-    let (options, words): (Vec<&String>, Vec<&String>) =
-        filter.iter().partition(|word| word.starts_with('-'));
-    let join = |words: Vec<String>| words.join(" ");
-    let choice = if words.is_empty() {
-        "cat".to_owned()
-    } else {
-        format!("grep -F {}", join(words.iter().map(|word| format!("-e {}", quote(word))).collect()))
-    };
-    let options = join(options.iter().map(|word| quote(word)).collect());
-    let one = |program: &Built| {
-        let path = quote(&program.path.display().to_string());
-        format!(
-            "chosen=$({path} {} --list --format terse | sed -n 's/: test$//p' | {choice}); \
-             [ -z \"$chosen\" ] || {path} --test-threads=1 {options} --exact $chosen || code=1; ",
-            program.module
-        )
-    };
-    format!("code=0; {}exit $code", join(programs.iter().map(one).collect()))
-}
-
-fn here(cache: &Cache, kit: &Kit, filter: &[String], line: &mut dyn FnMut(&str)) -> Result<Report> {
-    let told = tempfile::tempdir().context("cannot create a directory for what the tests tell")?;
+fn here(cache: &Cache, kit: &Kit, command: &str, line: &mut dyn FnMut(&str)) -> Result<Report> {
+    let dir = tempfile::tempdir().context("cannot create a directory for what the tests tell")?;
     let mut child = Command::new("sh")
         .arg("-c")
-        .arg(tests(&kit.programs, filter))
+        .arg(command)
         .env("REKINDLE_ENGINE", "firecracker")
         .env("REKINDLE_CACHE", cache.root())
         .env("REKINDLE_FIRECRACKER", &kit.firecracker)
         .env("REKINDLE_BIN", &kit.command)
-        .env("REKINDLE_SKIP_FILE", told.path().join(SKIPS))
-        .env("REKINDLE_ENGINE_FILE", told.path().join(ENGINES))
+        .env("REKINDLE_SKIP_FILE", dir.path().join(SKIPS))
+        .env("REKINDLE_ENGINE_FILE", dir.path().join(ENGINES))
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start the tests")?;
@@ -214,21 +166,26 @@ fn here(cache: &Cache, kit: &Kit, filter: &[String], line: &mut dyn FnMut(&str))
         line(&text?);
     }
     let passed = child.wait()?.success();
-    let told = |name: &str| fs::read_to_string(told.path().join(name)).unwrap_or_default();
-    Ok(Report { passed, skips: told(SKIPS), engines: told(ENGINES) })
+    Ok(told(passed, dir.path()))
 }
 
-/// Puts everything the tests need into the shared directory.
-fn stage(cache: &Cache, share: &Path, kit: &Kit) -> Result<()> {
-    for name in [SKIPS, ENGINES] {
-        let _ = fs::remove_file(share.join(name));
-    }
-    let stage = Stage::empty(share.join("suite"));
+/// What a group's tests have told in the files of a directory.
+pub(super) fn told(passed: bool, dir: &Path) -> Report {
+    let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
+    Report { passed, skips: read(SKIPS), engines: read(ENGINES), breaks: Vec::new() }
+}
+
+/// Puts everything the tests need into a directory.
+fn stage(cache: &Cache, dir: &Path, kit: &Kit) -> Result<()> {
+    let stage = Stage::empty(dir.to_owned());
     stage.monitor(&kit.firecracker)?;
     stage.put(&kit.command, Path::new("bin").join(COMMAND))?;
     stage.guest(cache, "minimal")?;
+    if everything() {
+        stage.guest_if_built(cache, BIG)?;
+    }
     for program in &kit.programs {
-        stage.put(&program.path, Path::new("tests").join(program.path.file_name().unwrap_or_default()))?;
+        stage.put(program, Path::new("tests").join(program.file_name().unwrap_or_default()))?;
     }
     Ok(())
 }
@@ -257,62 +214,11 @@ fn build(verb: &[&str], package: &str, target: &[&str], name: &str) -> Result<Pa
         .with_context(|| format!("cargo names no program for {name}"))
 }
 
-fn quote(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-/// Cuts output into lines.
-struct Lines<'a> {
-    pending: Vec<u8>,
-    line: &'a mut dyn FnMut(&str),
-}
-
-impl Write for Lines<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.pending.extend_from_slice(bytes);
-        while let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
-            let rest = self.pending.split_off(end + 1);
-            let text = std::mem::replace(&mut self.pending, rest);
-            (self.line)(String::from_utf8_lossy(&text).trim_end());
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Whether a program's tests are asked for.
 fn wanted(program: &&Program) -> bool {
-    program.module == MODULE || std::env::var_os(EVERYTHING).is_some()
+    program.module == MODULE || everything()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_filter_chooses_among_the_tests_of_the_module_only() {
-        let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("program");
-        // Stands in for a test program: lists, or says what it was asked to run.
-        let text = "#!/bin/sh\ncase \"$*\" in *--list*) printf '%s: test\\n' firecracker_on_kvm::a_one \\\n \
-                    firecracker_on_kvm::b_two;; *) echo \"$@\";; esac\n";
-        fs::write(&program, text).unwrap();
-        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let run = |filter: &[&str]| {
-            let filter: Vec<String> = filter.iter().map(|word| (*word).to_owned()).collect();
-            let built = Built { path: program.clone(), module: MODULE };
-            let output = Command::new("sh").arg("-c").arg(tests(&[built], &filter)).output().unwrap();
-            String::from_utf8(output.stdout).unwrap()
-        };
-        let all = "--test-threads=1 --exact firecracker_on_kvm::a_one firecracker_on_kvm::b_two\n";
-        assert_eq!(run(&[]), all);
-        assert_eq!(
-            run(&["two", "--nocapture"]),
-            "--test-threads=1 --nocapture --exact firecracker_on_kvm::b_two\n"
-        );
-        assert_eq!(run(&["three"]), "");
-    }
+fn everything() -> bool {
+    std::env::var_os(EVERYTHING).is_some()
 }

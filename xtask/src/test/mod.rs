@@ -140,6 +140,9 @@ fn production_tests(filter: &[String], place: Where, tally: &mut Tally) -> Resul
     })?;
     tally.skip(&report.skips);
     tally.ran_on(&report.engines);
+    for line in &report.breaks {
+        println!("broken: {line}");
+    }
     tally.end(report.passed);
     Ok(())
 }
