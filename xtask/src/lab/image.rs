@@ -36,6 +36,7 @@ const PACKAGES: &[&str] = &[
     "python3-minimal",
     "e2fsprogs",
     "iproute2",
+    "ca-certificates",
     "procps",
 ];
 /// The scripts, in the order they are hashed.
