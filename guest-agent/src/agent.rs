@@ -74,7 +74,15 @@ impl Agent {
     /// # Errors
     /// When the configured user does not exist.
     pub fn default_account(&self) -> io::Result<Account> {
-        let mut account = self.account.get(&self.config.user)?;
+        self.account(false)
+    }
+
+    /// The same, in a guest that may be untouched.
+    ///
+    /// # Errors
+    /// When the configured user does not exist.
+    pub fn account(&self, untouched: bool) -> io::Result<Account> {
+        let mut account = self.account.get(&self.config.user, untouched)?;
         if let Some(home) = &self.config.home {
             account.home = home.clone();
         }

@@ -87,15 +87,15 @@ impl Execution {
         untouched: bool,
     ) -> Result<Self, Failure> {
         let sandbox = agent.gate.pass()?;
-        let spec = Spec::parse(agent, &sandbox, request)?;
+        let spec = Spec::parse(agent, &sandbox, request, untouched)?;
         if agent.executions.count() >= MAX_EXECUTIONS {
             let message = format!("{MAX_EXECUTIONS} executions are under way");
             return Err(Failure::new(ErrorCode::Busy, message));
         }
         let id = agent.executions.next_id();
         let system = |error: io::Error| Failure::system("prepare an execution", &error);
-        let group =
-            agent.executions.group(&agent.cgroups, id, spec.memory_bytes, spec.pids).map_err(system)?;
+        let limits = (spec.memory_bytes, spec.pids);
+        let group = agent.executions.group(&agent.cgroups, id, limits, untouched).map_err(system)?;
         let started = Instant::now();
         let claimed = warm::claim(agent, &spec, group.as_ref(), untouched).await.map_err(system)?;
         let warmed = claimed.is_some();

@@ -81,7 +81,8 @@ impl Executions {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The group for a new execution: the spare one, or one that is made now.
+    /// The group for a new execution, with limits of memory and processes: the spare one, or one that is made now.
+    /// In an `untouched` guest the spare one has not been removed.
     ///
     /// # Errors
     /// When the group or its limits cannot be made.
@@ -89,11 +90,11 @@ impl Executions {
         &self,
         cgroups: &Cgroups,
         id: u64,
-        memory_bytes: u64,
-        pids: u32,
+        (memory_bytes, pids): (u64, u32),
+        untouched: bool,
     ) -> io::Result<Option<ExecutionGroup>> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match spare.filter(ExecutionGroup::exists) {
+        match spare.filter(|group| untouched || group.exists()) {
             Some(group) => group.limit(memory_bytes, pids).map(|()| Some(group)),
             None => cgroups.create(id, memory_bytes, pids),
         }

@@ -60,21 +60,25 @@ pub struct Spec {
     pub pids: u32,
     /// Whether its interpreter must be started for it.
     pub plain: bool,
+    /// Whether it runs as the sandbox's own user.
+    pub usual_user: bool,
 }
 
 impl Spec {
-    /// Checks a request.
+    /// Checks a request. `untouched` says that nothing has happened in the guest yet.
     ///
     /// # Errors
     /// Says what makes no sense.
-    pub fn parse(agent: &Agent, sandbox: &Sandbox, request: wire::ExecuteRequest) -> Result<Self, Failure> {
+    pub fn parse(
+        agent: &Agent,
+        sandbox: &Sandbox,
+        request: wire::ExecuteRequest,
+        untouched: bool,
+    ) -> Result<Self, Failure> {
         environment::check(&request.env)?;
-        let account = if request.user.is_empty() || request.user == agent.config.user {
-            agent.default_account()
-        } else {
-            Account::find(&request.user)
-        }
-        .map_err(|error| Failure::new(ErrorCode::NotFound, error.to_string()))?;
+        let usual_user = request.user.is_empty() || request.user == agent.config.user;
+        let account = if usual_user { agent.account(untouched) } else { Account::find(&request.user) }
+            .map_err(|error| Failure::new(ErrorCode::NotFound, error.to_string()))?;
         let (argv, language) = program(request.program)?;
         let terminal = request.terminal.map(window).transpose()?;
         let lists = [sandbox.env.as_slice(), &request.env];
@@ -103,6 +107,7 @@ impl Spec {
             memory_bytes: request.memory_bytes,
             pids: request.pids,
             plain: request.plain_interpreter,
+            usual_user,
             account,
         })
     }
@@ -125,6 +130,7 @@ impl Spec {
             memory_bytes: 0,
             pids: 0,
             plain: true,
+            usual_user: false,
         }
     }
 }

@@ -38,10 +38,9 @@ const READ_AT_START: [&[u8]; 20] = [
 /// The language, if a warm interpreter of it may be used.
 pub fn fits(agent: &Agent, spec: &Spec) -> Option<Language> {
     let language = spec.language.filter(|language| matches!(language, Language::Python | Language::Node))?;
-    let usual = agent.default_account().is_ok_and(|account| account == spec.account);
     // Where processes are limited by user, the limit is set between start and program.
     let limited = spec.pids > 0 && !agent.cgroups.controllers().pids;
-    if spec.plain || !usual || limited {
+    if spec.plain || !spec.usual_user || limited {
         return None;
     }
     let expected = Environment::build(&spec.account, false, []);

@@ -27,12 +27,38 @@ pub async fn prepare(agent: &Arc<Agent>, language: Language, mut parked: Parked)
     let spec = usual(agent, language).map_err(|failure| io::Error::other(failure.to_string()))?;
     let (ends, own_ends) = stdio::open(&spec)?;
     // Its own it opens itself.
-    let own_ends = own_ends.map(Some);
+    let mut own_ends = own_ends.map(Some);
     let footing = Footing::of(&spec);
-    parked.tell(&encode(Order::Prepare, &spec, &footing, &own_ends)?).await?;
-    hear(&parked.control, |heard| heard.contains(&b'.')).await?;
+    if language == Language::Node {
+        // It can have no more descriptors meanwhile: what it opened would be there when its program starts.
+        let before = limit_files(parked.pid, None)?;
+        limit_files(parked.pid, Some(&libc::rlimit { rlim_cur: own_ends.len() as u64, ..before }))?;
+        tell(&parked, &encode(Order::Rehearse, &spec, &footing, &own_ends)?).await?;
+        limit_files(parked.pid, Some(&before))?;
+        own_ends = [None, None, None];
+    }
+    tell(&parked, &encode(Order::Prepare, &spec, &footing, &own_ends)?).await?;
     parked.prepared = Some(Prepared { ends, footing });
     Ok(parked)
+}
+
+/// Tells it something and waits until it is done.
+async fn tell(parked: &Parked, request: &[u8]) -> io::Result<()> {
+    parked.tell(request).await?;
+    hear(&parked.control, |heard| heard.contains(&b'.')).await.map(drop)
+}
+
+/// How many descriptors a process may have, and from now on, if that is said.
+fn limit_files(pid: i32, new: Option<&libc::rlimit>) -> io::Result<libc::rlimit> {
+    // SAFETY: all-zero bytes are a valid `rlimit`.
+    let mut old: libc::rlimit = unsafe { std::mem::zeroed() };
+    let new = new.map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: both pointers are to live values of the right type, or null.
+    // JUSTIFICATION: no crate in use wraps this call.
+    match unsafe { libc::prlimit(pid, libc::RLIMIT_NOFILE, new, &raw mut old) } {
+        0 => Ok(old),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// An execution in which nothing but the language is asked for.
@@ -40,7 +66,7 @@ fn usual(agent: &Agent, language: Language) -> Result<Spec, Failure> {
     let spec = |sandbox: &Sandbox| {
         let code = Code { language: language.into(), source: String::new() };
         let request = ExecuteRequest { program: Some(Program::Code(code)), ..Default::default() };
-        Spec::parse(agent, sandbox, request)
+        Spec::parse(agent, sandbox, request, false)
     };
     // While a template is built its variables are those of the build, with which nothing warm is used.
     match agent.gate.pass().ok().map(|sandbox| spec(&sandbox)).transpose()? {

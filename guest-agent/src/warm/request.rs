@@ -15,6 +15,8 @@ use crate::exec::spec::Spec;
 /// What a parked process is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
+    /// Practise what executions of this kind do first, still as root, and wait on.
+    Rehearse,
     /// Get ready for executions of this kind and wait on.
     Prepare,
     /// Become an execution of the kind it is ready for, in a guest where nothing has happened since.
@@ -58,6 +60,7 @@ pub fn encode(
     let mut request = vec![0; 4];
     let name: &[u8] = match order {
         Order::Prepare => b"prepare",
+        Order::Rehearse => b"rehearse",
         Order::Go => b"go",
         Order::Run => b"run",
     };

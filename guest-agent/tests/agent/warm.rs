@@ -288,6 +288,7 @@ async fn limits_failures_and_terminals_are_those_of_any_execution() {
 #[tokio::test]
 async fn a_program_can_neither_reach_nor_see_what_waits() {
     let agent = warm!(python());
+    // Children of this agent: other tests have theirs.
     let source = "import os, signal\n\
                   def allowed(pid):\n\
                   \x20   try: os.kill(pid, signal.SIGKILL); return True\n\
@@ -295,9 +296,11 @@ async fn a_program_can_neither_reach_nor_see_what_waits() {
                   mine = (os.getpid(), os.getppid())\n\
                   found = []\n\
                   for pid in map(int, filter(str.isdigit, os.listdir('/proc'))):\n\
-                  \x20   try: line = open(f'/proc/{pid}/cmdline').read()\n\
+                  \x20   try:\n\
+                  \x20       line = open(f'/proc/{pid}/cmdline').read()\n\
+                  \x20       parent = int(open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[1])\n\
                   \x20   except OSError: continue\n\
-                  \x20   if 'rekindle_warm' in line and pid not in mine: found.append((allowed(pid), os.access(f'/proc/{pid}/environ', os.R_OK)))\n\
+                  \x20   if 'rekindle_warm' in line and parent == os.getppid() and pid not in mine: found.append((allowed(pid), os.access(f'/proc/{pid}/environ', os.R_OK)))\n\
                   print(set(found) <= {(False, False)})";
     let finished = agent.run(code(Language::Python, source)).await;
     assert_eq!(finished.stdout.text, "True\n", "{finished:?}");

@@ -26,7 +26,7 @@ use crate::job::bound_command;
 const PROGRAM: &str = "qemu-system-x86_64";
 const MEMORY_MIB: u32 = 8192;
 /// One: QEMU's emulation of AMD's extensions is not safe with more. Of two, one was found halted for good, with its
-/// global interrupt flag clear and interrupts waiting (docs/decisions/0067-the-lab-has-one-processor.md).
+/// global interrupt flag clear and interrupts waiting (docs/decisions/0070-the-lab-has-one-processor.md).
 const PROCESSORS: &str = "1";
 /// The last two make the processor's timer tick by itself: a tick that the emulator loses is followed by another,
 /// where a timer that is set again by its own interrupt would stand still.

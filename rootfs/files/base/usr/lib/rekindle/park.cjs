@@ -43,13 +43,26 @@ function practise() {
   practiseOutput();
 }
 
-// Prints as a program does, but for the last step. Its own streams are left for the program to make: they take a
-// descriptor, and show up where a program looks. A write that comes to its end would leave a callback behind.
+// Prints as a program does, but for the last step: a write that comes to its end would leave a callback behind.
 function practiseOutput() {
   const stop = () => { throw new Error('warm'); };
   const handle = { getAsyncId: () => 0, writeUtf8String: stop, writeLatin1String: stop };
   const stream = new (require('node:net').Socket)({ handle, readable: false, writable: true });
   new (require('node:console').Console)({ stdout: stream, colorMode: false }).log('%s', 'warm', 1);
+}
+
+// Makes the streams a program prints to, and prints without writing. The agent lets no descriptor be opened
+// meanwhile: libuv keeps one in reserve from the first stream on, which would show. It takes it with the next.
+function makeOutput() {
+  const streams = [process.stdout, process.stderr];
+  for (const stream of streams) stream.write = () => true;
+  console.log(1);
+  console.error('warm');
+  for (const stream of streams) {
+    delete stream.write;
+    // Nothing shows that they are there already.
+    stream._handle?.unref?.();
+  }
 }
 
 // Leaves the heap and the compilers with nothing to do: a clone would do it first, and do it slowly.
@@ -207,9 +220,10 @@ function become(request, now) {
   now.step = STEP.stdio;
   openStdio(request);
   now.step = STEP.user;
-  if (now.groups !== request.groups || now.gid !== request.gid) {
+  if (request.order !== 'rehearse' && now.grouped !== request.groups) {
     process.setgroups(request.groups.split(',').filter(Boolean).map(Number));
     process.setgid(request.gid);
+    now.grouped = request.groups;
   }
   now.step = STEP.program;
   if (now.environment?.join('\0') !== request.environment.join('\0')) setEnvironment(request.environment);
@@ -255,11 +269,14 @@ function wait() {
     for (;;) {
       const request = receive();
       if (request.order !== 'go') become(request, now);
-      if (request.order !== 'prepare') {
+      if (request.order === 'go' || request.order === 'run') {
         becomeUser(request, now, reached);
         break;
       }
-      settle();
+      if (request.order === 'rehearse') {
+        makeOutput();
+        settle();
+      }
       fs.writeSync(CONTROL, '.');
     }
   } catch (error) {

@@ -32,21 +32,21 @@ def _find():
     return state + 8 * found[0], state + 4 * (depths[0] - 1)
 
 
-_pointer, _left = _find()
+_pointer, _number = _find()
 hidden = _pointer is not None
+# Made once; they are where they were in every copy.
+_frame, _left = hidden and ctypes.c_void_p.from_address(_pointer), hidden and ctypes.c_int.from_address(_number)
 
 
 def alone(function, *args):
     """Calls `function` with no frame below it. It must not be a Python function: use `exec`."""
     if not hidden:
         return function(*args)
-    frame = ctypes.c_void_p.from_address(_pointer)
-    left = ctypes.c_int.from_address(_left)
-    below, depth = frame.value, sys.getrecursionlimit() - left.value
+    below, depth = _frame.value, sys.getrecursionlimit() - _left.value
     try:
-        left.value += depth
-        frame.value = None
+        _left.value += depth
+        _frame.value = None
         return function(*args)
     finally:
-        frame.value = below
-        left.value -= depth
+        _frame.value = below
+        _left.value -= depth

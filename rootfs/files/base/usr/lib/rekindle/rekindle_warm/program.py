@@ -20,7 +20,7 @@ import weakref
 
 from . import frames
 
-_libc = ctypes.PyDLL(None)
+_libc = ctypes.CDLL(None)
 _FLUSH_FAILED = 120
 
 
