@@ -2,8 +2,8 @@
 //!
 //! `clone3` puts the child into its group at birth, so there is no moment outside the limits and no costly
 //! move between groups. Until `execve` it uses the agent's memory, on a stack of its own (the crate
-//! `rekindle-birth`): nothing is copied for it, and nothing afterwards because of it. It may only make system calls on memory that was laid
-//! out before.
+//! `rekindle-birth`): nothing is copied for it, and nothing afterwards because of it. It may only make system
+//! calls on memory that was laid out before.
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -202,15 +202,15 @@ fn set_up(prepared: &Prepared) -> Result<(), Step> {
         if prepared.terminal {
             done(libc::ioctl(0, libc::TIOCSCTTY, 0), Step::Stdio)?;
         }
-        // What the agent, or whoever started it, ignores or blocks, programs do not. Handlers are reset by
-        // execve itself, what is ignored is not.
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+        // What the agent, or whoever started it, ignores or blocks, programs do not. Handlers go first: one that ran
+        // now would run in the agent's memory.
         for signal in 1..=64 {
             // Refused for the few whose effect cannot be changed.
             libc::signal(signal, libc::SIG_DFL);
         }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
         libc::umask(0o022);
         let nothing = libc::rlimit { rlim_cur: 0, rlim_max: libc::RLIM_INFINITY };
         done(libc::setrlimit(libc::RLIMIT_CORE, &nothing), Step::Limits)?;

@@ -38,8 +38,8 @@ impl<'a> Rig<'a> {
         Self { cache, stage, lab: None }
     }
 
-    /// Runs a group. An emulated processor now and then trips over code that the kernel patches while it runs:
-    /// a group whose lab broke is run again in a fresh one, and the report says so.
+    /// Runs a group. An emulated machine may break under it (decision 0070): then it is run again in a fresh one, and
+    /// the report says so.
     pub fn run(&mut self, group: &Group, filter: &Filter, line: &mut dyn FnMut(&str)) -> Report {
         let mut breaks = Vec::new();
         for attempt in 1..=ATTEMPTS {

@@ -129,11 +129,15 @@ fn stand(stdio: [RawFd; 3], directory: &CString) -> io::Result<()> {
         for (target, source) in (0..).zip(stdio) {
             done(libc::dup2(source, target))?;
         }
+        // Handlers go first: one that ran now would run in the parent's memory. And what is ignored, as SIGPIPE is
+        // from this program's own start, stays so across `execve`.
+        for signal in 1..=64 {
+            // Refused for the few whose effect cannot be changed.
+            libc::signal(signal, libc::SIG_DFL);
+        }
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
-        // Ignored by this program's own start, and what is ignored stays so across `execve`.
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         done(libc::chdir(directory.as_ptr()))
     }
 }
