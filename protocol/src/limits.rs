@@ -23,7 +23,7 @@ pub const MAX_STRING_BYTES: usize = 120 * 1024;
 /// Streams open at once on one connection.
 pub const MAX_STREAMS: usize = 512;
 
-/// Modules a warm Python imports beforehand.
+/// Modules warm Pythons import beforehand.
 pub const MAX_WARM_MODULES: usize = 256;
 
 /// Node processes that wait at once.

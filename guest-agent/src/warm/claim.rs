@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rekindle_protocol::wire::Language;
 use tokio::sync::oneshot;
 
 use crate::agent::Agent;
@@ -16,7 +15,8 @@ use crate::exec::stdio::{self, AgentEnds};
 use crate::reaper::Exit;
 use crate::warm::fits::fits;
 use crate::warm::parked::{Parked, Prepared};
-use crate::warm::request::{Footing, Order, encode};
+use crate::warm::pool::Kind;
+use crate::warm::request::{Footing, Order, encode, source};
 
 /// A process that has been claimed.
 pub struct Claimed {
@@ -75,15 +75,16 @@ fn streams(parked: &mut Parked, spec: &Spec) -> io::Result<(AgentEnds, [Option<O
 
 /// One that waits, if it may be used.
 async fn take(agent: &Agent, spec: &Spec) -> Option<Parked> {
-    let language = fits(agent, spec)?;
-    let waiting = agent.warm.take(language);
-    if waiting.is_some() || language != Language::Python {
+    let kind = agent.warm.kind(fits(agent, spec)?, source(spec))?;
+    let waiting = agent.warm.take(kind);
+    let Kind::Python(number) = kind else { return waiting };
+    if waiting.is_some() {
         return waiting;
     }
     // A copy that is being made is there sooner than another one, and that sooner than an interpreter.
     drop(agent.warm.copying.lock().await);
-    match agent.warm.take(language) {
+    match agent.warm.take(kind) {
         Some(parked) => Some(parked),
-        None => agent.warm.forker()?.park(agent).await.ok(),
+        None => agent.warm.forker(number)?.park(agent).await.ok(),
     }
 }

@@ -8,12 +8,13 @@
 //!
 //! A parked process belongs to root, so no program can reach it, and runs nothing of a caller's before it has
 //! been claimed. It becomes the user, enters its directory and takes fresh randomness itself, after the claim
-//! and before the program; whatever fails on the way fails the execution. Python copies are forked from one
-//! process that has imported what the template's recipe names; Node cannot be forked, so every Node is started.
+//! and before the program; whatever fails on the way fails the execution. Python copies are forked from
+//! processes that have imported what the template's recipe names; Node cannot be forked, so every Node is started.
 
 mod claim;
 mod fits;
 mod forker;
+mod imports;
 mod node;
 mod parked;
 mod pool;

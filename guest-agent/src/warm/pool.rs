@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rekindle_protocol::wire::Language;
 
 use crate::warm::forker::Forker;
+use crate::warm::imports;
 use crate::warm::parked::Parked;
 
 /// Starts of a forker in one guest. One that keeps ending is given up.
@@ -23,78 +24,115 @@ pub struct Warm {
 
 #[derive(Debug, Default)]
 struct State {
-    modules: Option<Vec<String>>,
-    forker: Option<Arc<Forker>>,
-    forkers: u32,
-    python: Option<Parked>,
+    /// Each has imported more than the one before.
+    pythons: Vec<Python>,
     node: VecDeque<Parked>,
     nodes: usize,
+}
+
+/// A Python that copies are forked from.
+#[derive(Debug, Default)]
+struct Python {
+    modules: Vec<String>,
+    forker: Option<Arc<Forker>>,
+    forkers: u32,
+    parked: Option<Parked>,
+}
+
+/// What an execution can use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A copy of one of the Pythons, by its number.
+    Python(usize),
+    /// A Node.
+    Node,
 }
 
 /// What is missing.
 #[derive(Debug)]
 pub enum Missing {
-    /// The process Python copies are forked from, and what it imports.
-    Forker(Vec<String>),
+    /// The process that copies of a Python are forked from, and what it imports.
+    Forker(usize, Vec<String>),
     /// A parked copy.
-    Python(Arc<Forker>),
+    Copy(usize, Arc<Forker>),
     /// A parked Node.
     Node,
 }
 
 impl Warm {
-    /// Says what should wait from now on. What waited before is let go.
-    pub fn want(&self, modules: Option<Vec<String>>, nodes: usize) {
-        *self.lock() = State { modules, nodes, ..State::default() };
+    /// Says what should wait from now on: for every list a Python that has imported it, and so many Nodes. What
+    /// waited before is let go.
+    pub fn want(&self, pythons: Vec<Vec<String>>, nodes: usize) {
+        let pythons = pythons.into_iter().map(|modules| Python { modules, ..Python::default() }).collect();
+        *self.lock() = State { pythons, nodes, ..State::default() };
     }
 
     /// The next thing to start, if any.
     pub fn missing(&self) -> Option<Missing> {
         let mut state = self.lock();
-        if state.python.as_mut().is_some_and(|parked| !parked.waits()) {
-            state.python = None;
+        for (number, python) in state.pythons.iter_mut().enumerate() {
+            if python.parked.as_mut().is_some_and(|parked| !parked.waits()) {
+                python.parked = None;
+            }
+            match &python.forker {
+                None if python.forkers < MAX_FORKERS => {
+                    return Some(Missing::Forker(number, python.modules.clone()));
+                }
+                Some(forker) if python.parked.is_none() => {
+                    return Some(Missing::Copy(number, forker.clone()));
+                }
+                _ => {}
+            }
         }
         state.node.retain_mut(Parked::waits);
-        match (&state.modules, &state.forker) {
-            (Some(modules), None) if state.forkers < MAX_FORKERS => {
-                return Some(Missing::Forker(modules.clone()));
-            }
-            (Some(_), Some(forker)) if state.python.is_none() => {
-                return Some(Missing::Python(forker.clone()));
-            }
-            _ => {}
-        }
         (state.node.len() < state.nodes).then_some(Missing::Node)
     }
 
-    /// A forker was started.
-    pub fn add_forker(&self, forker: Forker) {
-        let mut state = self.lock();
-        state.forkers += 1;
-        state.forker = Some(Arc::new(forker));
+    /// The smallest one that has imported what a program may need, or the largest.
+    pub fn kind(&self, language: Language, source: &[u8]) -> Option<Kind> {
+        if language == Language::Node {
+            return Some(Kind::Node);
+        }
+        let state = self.lock();
+        let last = state.pythons.len().checked_sub(1)?;
+        let enough = state.pythons[..last].iter().position(|python| imports::only(source, &python.modules));
+        Some(Kind::Python(enough.unwrap_or(last)))
     }
 
-    /// The forker does not answer any more.
-    pub fn lose_forker(&self) {
-        self.lock().forker = None;
+    /// A forker was started.
+    pub fn add_forker(&self, number: usize, forker: Forker) {
+        if let Some(python) = self.lock().pythons.get_mut(number) {
+            python.forkers += 1;
+            python.forker = Some(Arc::new(forker));
+        }
+    }
+
+    /// A forker does not answer any more.
+    pub fn lose_forker(&self, number: usize) {
+        if let Some(python) = self.lock().pythons.get_mut(number) {
+            python.forker = None;
+        }
     }
 
     /// One more waits.
-    pub fn add(&self, language: Language, parked: Parked) {
+    pub fn add(&self, kind: Kind, parked: Parked) {
         let mut state = self.lock();
-        match language {
-            Language::Node => state.node.push_back(parked),
-            _ => state.python = Some(parked),
+        match kind {
+            Kind::Node => state.node.push_back(parked),
+            Kind::Python(number) => {
+                if let Some(python) = state.pythons.get_mut(number) {
+                    python.parked = Some(parked);
+                }
+            }
         }
     }
 
     /// One that waits, and is nobody else's from now on.
-    pub fn take(&self, language: Language) -> Option<Parked> {
+    pub fn take(&self, kind: Kind) -> Option<Parked> {
         let mut state = self.lock();
-        let mut next = || match language {
-            Language::Python => state.python.take(),
-            Language::Node => state.node.pop_front(),
-            _ => None,
+        let mut next = || match kind {
+            Kind::Python(number) => state.pythons.get_mut(number)?.parked.take(),
+            Kind::Node => state.node.pop_front(),
         };
         loop {
             let mut parked = next()?;
@@ -104,9 +142,9 @@ impl Warm {
         }
     }
 
-    /// Where a copy can be had when none waits.
-    pub fn forker(&self) -> Option<Arc<Forker>> {
-        self.lock().forker.clone()
+    /// Where a copy of a Python can be had when none waits.
+    pub fn forker(&self, number: usize) -> Option<Arc<Forker>> {
+        self.lock().pythons.get(number)?.forker.clone()
     }
 
     /// Completes when nothing is being started.

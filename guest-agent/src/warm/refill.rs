@@ -8,7 +8,7 @@ use rekindle_protocol::wire::Language;
 use crate::agent::Agent;
 use crate::warm::forker::Forker;
 use crate::warm::node;
-use crate::warm::pool::Missing;
+use crate::warm::pool::{Kind, Missing};
 use crate::warm::prepare::prepare;
 
 /// Starts what is missing in the background, in the group that is last in line for the processor.
@@ -32,23 +32,26 @@ pub async fn fill(agent: &Arc<Agent>) -> io::Result<()> {
     let _one_at_a_time = agent.warm.filling.lock().await;
     while let Some(missing) = agent.warm.missing() {
         match missing {
-            Missing::Forker(modules) => agent.warm.add_forker(Forker::start(agent, &modules).await?),
-            Missing::Python(forker) => {
+            Missing::Forker(number, modules) => {
+                agent.warm.add_forker(number, Forker::start(agent, &modules).await?);
+            }
+            Missing::Copy(number, forker) => {
                 let _copying = agent.warm.copying.lock().await;
                 match forker.park(agent).await {
                     Ok(copy) => {
-                        agent.warm.add(Language::Python, prepare(agent, Language::Python, copy).await?);
+                        let copy = prepare(agent, Language::Python, copy).await?;
+                        agent.warm.add(Kind::Python(number), copy);
                     }
                     Err(error) => {
                         // The next round starts another one.
-                        agent.warm.lose_forker();
+                        agent.warm.lose_forker(number);
                         eprintln!("rekindle-agent: the Python forker is gone: {error}");
                     }
                 }
             }
             Missing::Node => {
                 let parked = node::park(agent).await?;
-                agent.warm.add(Language::Node, prepare(agent, Language::Node, parked).await?);
+                agent.warm.add(Kind::Node, prepare(agent, Language::Node, parked).await?);
             }
         }
     }

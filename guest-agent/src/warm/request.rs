@@ -1,6 +1,6 @@
 //! What a parked process is told: a length, then strings that each end in a zero byte.
 //!
-//! In this order: what to do, random bytes, the source text. A process that runs as it was prepared is told no
+//! In this order: what to do, two random numbers of 32 bits, the source text. A process that runs as it was prepared is told no
 //! more. Otherwise there follow: whether there is a terminal; where standard input, output and error are to be
 //! opened, or nothing where they stay; user, group, groups, working directory, and every variable. No string can
 //! hold a zero byte: they have been checked for it as arguments of a program are.
@@ -65,8 +65,11 @@ pub fn encode(
         Order::Run => b"run",
     };
     push(&mut request, name);
-    push(&mut request, random()?.as_bytes());
-    push(&mut request, spec.argv.last().map_or(b"", |source| CString::as_bytes(source)));
+    for _ in 0..2 {
+        let number = getrandom::u32().map_err(|error| io::Error::other(error.to_string()))?;
+        push(&mut request, number.to_string().as_bytes());
+    }
+    push(&mut request, source(spec));
     if order != Order::Go {
         push(&mut request, if spec.terminal.is_some() { b"1" } else { b"" });
         // A parked process is root's and may open what the agent has open. Not every language can be passed a
@@ -82,13 +85,12 @@ pub fn encode(
     Ok(request)
 }
 
+/// The text of an execution of code: the last of its arguments.
+pub fn source(spec: &Spec) -> &[u8] {
+    spec.argv.last().map_or(b"", |source| CString::as_bytes(source))
+}
+
 fn push(strings: &mut Vec<u8>, string: &[u8]) {
     strings.extend_from_slice(string);
     strings.push(0);
-}
-
-/// Numbers of 32 bits, for generators that take no more than that.
-fn random() -> io::Result<String> {
-    let number = || getrandom::u32().map_err(|error| io::Error::other(error.to_string()));
-    Ok(format!("{},{}", number()?, number()?))
 }

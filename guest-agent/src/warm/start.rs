@@ -23,12 +23,18 @@ use crate::warm::refill::fill;
 /// When the request makes no sense, or one of them does not start.
 pub async fn start(agent: &Arc<Agent>, request: wire::WarmRequest) -> Result<(), Failure> {
     let _busy = agent.begin();
-    let modules = request.python.map(|python| python.modules);
-    check(modules.as_deref().unwrap_or_default(), request.node)?;
-    agent.warm.want(modules, request.node as usize);
+    let pythons = request.python.map_or_else(Vec::new, pythons);
+    check(pythons.last().map_or(&[], Vec::as_slice), request.node)?;
+    agent.warm.want(pythons, request.node as usize);
     fill(agent).await.map_err(|error| {
         Failure::new(ErrorCode::SpawnFailed, format!("an interpreter cannot be kept warm: {error}"))
     })
+}
+
+/// What each Python imports; the last one everything.
+fn pythons(wire::WarmPython { modules, packages }: wire::WarmPython) -> Vec<Vec<String>> {
+    let all = [modules.clone(), packages].concat();
+    if all.len() == modules.len() { vec![all] } else { vec![modules, all] }
 }
 
 fn check(modules: &[String], nodes: u32) -> Result<(), Failure> {

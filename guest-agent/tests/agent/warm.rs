@@ -28,7 +28,7 @@ const FIRST_SNIPPETS: usize = 12;
 
 fn python() -> WarmRequest {
     let modules = MODULES.map(str::to_owned).into();
-    WarmRequest { python: Some(WarmPython { modules }), node: 0 }
+    WarmRequest { python: Some(WarmPython { modules, ..WarmPython::default() }), node: 0 }
 }
 
 /// An agent that keeps what `request` says warm.
@@ -309,10 +309,30 @@ async fn a_program_can_neither_reach_nor_see_what_waits() {
 }
 
 #[tokio::test]
+async fn a_program_gets_the_smallest_interpreter_that_has_what_it_imports() {
+    let python =
+        WarmPython { modules: vec!["json".into(), "re".into()], packages: vec!["sqlite3".into()] };
+    let agent = warm!(WarmRequest { python: Some(python), node: 0 });
+    // The library is only mapped where the package was imported.
+    let has = "print('_sqlite3' in open('/proc/self/maps').read())";
+    for (first, expected) in [("", "False\n"), ("import re, json;", "False\n"), ("import calendar;", "True\n")] {
+        let source = format!("{first}{has}");
+        for _ in 0..3 {
+            let finished = agent.run(code(Language::Python, &source)).await;
+            assert_eq!(finished.interpreter, Some(Interpreter::Warmed), "{source}");
+            assert_eq!(finished.stdout.text, expected, "{source}: {}", finished.stderr.text);
+        }
+    }
+    // A wrong guess is not noticed.
+    let hidden = "exec('imp' + 'ort sqlite3; print(sqlite3.sqlite_version_info > (3, 0))')";
+    assert_eq!(agent.run(code(Language::Python, hidden)).await.stdout.text, "True\n");
+}
+
+#[tokio::test]
 async fn nonsense_is_refused() {
     let agent = agent!();
     let module = |name: &str| WarmRequest {
-        python: Some(WarmPython { modules: vec![name.to_owned()] }),
+        python: Some(WarmPython { modules: vec![name.to_owned()], ..WarmPython::default() }),
         ..WarmRequest::default()
     };
     let many = WarmRequest { node: 9, ..WarmRequest::default() };

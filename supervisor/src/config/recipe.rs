@@ -57,6 +57,8 @@ pub struct Recipe {
 pub struct Warm {
     /// Modules a warm Python has imported; `None` keeps no Python warm.
     pub python: Option<Vec<String>>,
+    /// Modules a second Python has imported on top, for programs that may need one of them.
+    pub packages: Vec<String>,
     /// Node processes that wait.
     pub node: u32,
 }
@@ -272,14 +274,19 @@ impl Warm {
         if self.node > MAX_WARM_NODES {
             return Err(format!("warm.node is {}, at most {MAX_WARM_NODES} is possible", self.node));
         }
+        if self.python.is_none() && !self.packages.is_empty() {
+            return Err("warm.packages is of no use without warm.python".into());
+        }
         let modules = self.python.as_deref().unwrap_or_default();
-        if modules.len() > MAX_WARM_MODULES {
-            return Err(format!("warm.python names more than {MAX_WARM_MODULES} modules"));
+        if modules.len() + self.packages.len() > MAX_WARM_MODULES {
+            return Err(format!("warm.python and warm.packages name more than {MAX_WARM_MODULES} modules"));
         }
-        match modules.iter().find(|name| !is_module(name)) {
-            Some(name) => Err(format!("warm.python: {name:?} is not the name of a module")),
-            None => Ok(()),
+        for (key, names) in [("python", modules), ("packages", &self.packages)] {
+            if let Some(name) = names.iter().find(|name| !is_module(name)) {
+                return Err(format!("warm.{key}: {name:?} is not the name of a module"));
+            }
         }
+        Ok(())
     }
 }
 

@@ -250,12 +250,14 @@ impl TemplateSource {
 
     /// Last, so that nothing uses what is meant for the clones.
     async fn keep_warm(&self, vm: &Vm, progress: &(dyn Fn(BuildStep) + Sync)) -> Result<(), BuildError> {
-        let Warm { python, node } = &self.recipe.warm;
+        let Warm { python, packages, node } = &self.recipe.warm;
         if python.is_none() && *node == 0 {
             return Ok(());
         }
         progress(BuildStep::Warm);
-        let python = python.as_ref().map(|modules| WarmPython { modules: modules.clone() });
+        let python = python
+            .as_ref()
+            .map(|modules| WarmPython { modules: modules.clone(), packages: packages.clone() });
         let request = WarmRequest { python, node: *node };
         vm.agent().warm(request, WARM_DEADLINE).await.map_err(BuildError::Warm)
     }

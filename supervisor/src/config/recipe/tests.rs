@@ -41,6 +41,10 @@ fn what_is_kept_warm_is_part_of_a_recipes_identity() {
     let some = parse(&format!("{SMALL}[warm]\npython = [\"json\", \"os.path\"]\nnode = 2\n")).expect("valid");
     assert_eq!(some.warm.python.as_deref(), Some(&["json".to_owned(), "os.path".to_owned()][..]));
     assert_ne!(none.digest(), some.digest());
+    let more = parse(&format!(
+        "{SMALL}[warm]\npython = [\"json\", \"os.path\"]\npackages = [\"numpy\"]\nnode = 2\n"
+    ));
+    assert_ne!(some.digest(), more.expect("valid").digest());
 }
 
 #[test]
@@ -76,6 +80,8 @@ fn bad_recipes_are_refused_with_a_message_and_a_hint() {
         ("[warm]\nnode = 9\n", "warm.node"),
         ("[warm]\npython = [\"os; print(1)\"]\n", "not the name of a module"),
         ("[warm]\npython = [\"a..b\"]\n", "not the name of a module"),
+        ("[warm]\npython = []\npackages = [\"a b\"]\n", "warm.packages"),
+        ("[warm]\npackages = [\"numpy\"]\n", "without warm.python"),
     ] {
         let error = parse(&format!("{SMALL}{bad}")).expect_err(bad).to_string();
         assert!(error.contains(word) && error.contains("hint: "), "{bad}: {error}");

@@ -1,10 +1,10 @@
 // A Node process that waits for one execution: started by the agent before the snapshot, as root.
 //
-// Required ahead of a program that is only a placeholder (`node --require park.cjs -e 0`). It is told
-// how executions usually are and prepares for that, waits for the execution's own request, becomes the
-// user, and puts the execution's source where Node will look for it. Then it returns, and Node goes on
-// exactly as `node -e SOURCE` does: module detection, top-level await, stack traces and the end are
-// Node's own.
+// Required ahead of a program that is only a placeholder (`node --require park.cjs -e 0`). When Node has
+// started up and looks for the program's source, it finds a getter, in which everything else here happens:
+// it is told how executions usually are and prepares for that, waits for the execution's own request,
+// becomes the user, and returns the execution's source. Node then goes on exactly as `node -e SOURCE` does:
+// module detection, top-level await, stack traces and the end are Node's own.
 //
 // A request is what guest-agent/src/warm/request.rs writes. The verdict is as in exec/child.rs:
 // nothing when the program runs, a step and an error number when it does not.
@@ -13,14 +13,19 @@
 const CONTROL = 1000;
 const STEP = { stdio: 1, user: 3, directory: 4, program: 5 };
 const EIO = 5;
-const ROUNDS = 2;
-const SETTLING_MILLIS = 100;
+// Numbers of V8's generators that are left out at random, at most.
+const SKIPPED = 8192;
 
 const fs = require('node:fs');
 const inspector = require('node:inspector');
 const Module = require('node:module');
 const v8 = require('node:v8');
 const threads = require('node:worker_threads');
+
+let inbox = Buffer.alloc(1 << 16);
+const numbers = new Uint8Array(SKIPPED);
+// For how long it has been parked, in nanoseconds.
+let waited = 0;
 
 // Under this name threads of the program find its source.
 const SOURCE = 'rekindle.source';
@@ -39,7 +44,6 @@ function practise() {
   process.setuid(process.getuid());
   process.chdir(process.cwd());
   process.emit('warm', process.hrtime.bigint(), performance.now(), Date.now());
-  parse('go\x001,2\x00warm\x00');
   practiseOutput();
 }
 
@@ -65,18 +69,13 @@ function makeOutput() {
   }
 }
 
-// Leaves the heap and the compilers with nothing to do: a clone would do it first, and do it slowly.
+// Leaves the heap with nothing to do: a clone would do it first, and do it slowly.
 function settle() {
-  // What is called often is compiled further, in batches; those of these functions are full.
-  for (let round = 0; round < ROUNDS; round += 1) practise();
   v8.setFlagsFromString('--expose-gc');
   const collect = require('node:vm').runInNewContext('gc');
   v8.setFlagsFromString('--no-expose-gc');
   collect({ type: 'minor' });
   collect({ type: 'minor' });
-  // What was compiled in the background is taken over the next time it is called.
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, SETTLING_MILLIS);
-  practise();
 }
 
 // Node keeps its options, and the moment it started, in variables of its own modules. The debugger can
@@ -124,28 +123,17 @@ function reach() {
   }
 }
 
-function read(size) {
-  const data = Buffer.alloc(size);
-  for (let got = 0; got < size;) {
-    const n = fs.readSync(CONTROL, data, got, size - got);
+// A request's strings. The agent waits for an answer before it sends another one.
+function receive() {
+  let have = 0;
+  do {
+    if (have === inbox.length) inbox = Buffer.concat([inbox], 2 * have);
+    const n = fs.readSync(CONTROL, inbox, have, inbox.length - have);
     // The agent is gone.
     if (n === 0) process.reallyExit(0);
-    got += n;
-  }
-  return data;
-}
-
-function parse(text) {
-  const strings = text.split('\0');
-  const [order, random, source] = strings;
-  if (order === 'go') return { order, random, source };
-  const [terminal, stdin, stdout, stderr, uid, gid, groups, cwd, ...environment] = strings.slice(3, -1);
-  const stdio = [stdin, stdout, stderr];
-  return { order, random, source, terminal, stdio, uid: Number(uid), gid: Number(gid), groups, cwd, environment };
-}
-
-function receive() {
-  return parse(read(read(4).readUInt32LE(0)).toString('utf8'));
+    have += n;
+  } while (have < 4 || have < 4 + inbox.readUInt32LE(0));
+  return inbox.toString('utf8', 4, have).split('\0');
 }
 
 // A descriptor that is closed is the next one to be opened.
@@ -173,42 +161,39 @@ function setEnvironment(variables) {
 
 // V8 seeds Math.random when it is first used, from a generator that clones share, or from this flag.
 // Both loops are the engine's own: one written out here would be found worth optimizing.
-const reseed = (function reseed(numbers) {
-  const [seed, skipped] = numbers.split(',').map(Number);
+const reseed = (function reseed(seed, skipped) {
   v8.setFlagsFromString(`--random-seed=${(seed >>> 1) || 1}`);
   // The flag is short, so that a random part of the sequence is left out on top of it.
-  Array.from({ length: (skipped & 0x1fff) + 1 }, Math.random);
-  v8.setFlagsFromString('--random-seed=0');
+  numbers.subarray(0, (skipped & (SKIPPED - 1)) + 1).forEach(Math.random);
   // Contexts made later are seeded from that other generator, from which every symbol takes a number.
-  Array.from({ length: (skipped >>> 16) & 0xfff }, Symbol);
+  numbers.subarray(0, (skipped >>> 16) & 0xfff).forEach(Symbol);
+  v8.setFlagsFromString('--random-seed=0 --lazy-feedback-allocation --sparkplug');
 });
 
 // Another value for a property, which stays what it is otherwise.
 const replace = (function replace(object, name, value) {
-  const { enumerable, writable, configurable } = Object.getOwnPropertyDescriptor(object, name);
-  return Object.defineProperty(object, name, { value, enumerable, writable, configurable });
+  Object.defineProperty(object, name, { value });
 });
 
 // The process began for its program when it was claimed, as far as it took to get so far.
-const restartClock = (function restartClock(milestones, parkedAt) {
-  const waited = Number(process.hrtime.bigint() - parkedAt);
+const restartClock = (function restartClock({ milestones, parkedAt }) {
+  waited = Number(process.hrtime.bigint() - parkedAt);
   for (let index = 1; index < milestones.length; index += 1) {
     if (milestones[index] !== -1) milestones[index] += waited;
   }
   milestones[0] = (Date.now() - performance.now()) * 1000;
-  const { uptime } = process;
-  replace(process, 'uptime', { uptime() { return uptime() - waited / 1e9; } }.uptime);
 });
 
 function prepare() {
   try {
+    // Until the program runs, functions note from the start what they meet, and none is compiled for a few calls.
+    v8.setFlagsFromString('--no-lazy-feedback-allocation --no-sparkplug');
     endAtOnce();
     practise();
     // Some builds refuse to change the user, and would only say so when it is too late.
     process.setgroups(process.getgroups());
-    const reached = reach();
-    fs.writeSync(CONTROL, '.');
-    return reached;
+    const { options, milestones } = reach();
+    Object.defineProperty(options, '--eval', { get: () => wait({ options, milestones }) });
   } catch (error) {
     fs.writeSync(CONTROL, `!${error.message}\n`);
     process.reallyExit(1);
@@ -216,11 +201,13 @@ function prepare() {
 }
 
 // Becomes what a request asks for, but for its user. Changes what is not so already.
-function become(request, now) {
+function become(strings, now) {
+  const [terminal, stdin, stdout, stderr, uid, gid, groups, cwd, ...environment] = strings.slice(4, -1);
+  const request = { terminal, stdio: [stdin, stdout, stderr], uid: Number(uid), gid: Number(gid), groups, cwd, environment };
   now.step = STEP.stdio;
   openStdio(request);
   now.step = STEP.user;
-  if (request.order !== 'rehearse' && now.grouped !== request.groups) {
+  if (strings[0] !== 'rehearse' && now.grouped !== request.groups) {
     process.setgroups(request.groups.split(',').filter(Boolean).map(Number));
     process.setgid(request.gid);
     now.grouped = request.groups;
@@ -231,19 +218,19 @@ function become(request, now) {
 }
 
 // Takes the last steps, which belong to the execution alone.
-const becomeUser = (function becomeUser({ random, source }, now, { options, milestones, parkedAt }) {
+const becomeUser = (function becomeUser(strings, now, reached) {
+  const source = strings[3];
   now.step = STEP.user;
   process.setuid(now.uid);
   now.step = STEP.directory;
   process.chdir(now.cwd);
   now.step = STEP.program;
-  reseed(random);
-  restartClock(milestones, parkedAt);
-  options['--eval'] = source;
-  options['--require'] = [];
+  reseed(+strings[1], +strings[2]);
+  restartClock(reached);
   replace(process, '_eval', source);
+  process.execArgv[1] = source;
   threads.setEnvironmentData(SOURCE, source);
-  forget(source);
+  return source;
 });
 
 // A program that has come to a good end, its listeners included, has nothing to gain from the engine being
@@ -262,18 +249,25 @@ function endAtOnce() {
   Object.defineProperty(Object.getPrototypeOf(process), 'emit', { value: own.emit, writable: true, configurable: true });
 }
 
-function wait() {
-  const reached = { ...prepare(), parkedAt: process.hrtime.bigint() };
+// Returns the program's source when the process has become an execution.
+function wait({ options, milestones }) {
+  const reached = { milestones, parkedAt: process.hrtime.bigint() };
+  const { uptime } = process;
+  replace(process, 'uptime', { uptime() { return uptime() - waited / 1e9; } }.uptime);
+  forget('');
+  options['--require'] = [];
+  Object.defineProperty(options, '--eval', { value: '', writable: true, enumerable: true, configurable: true });
+  fs.writeSync(CONTROL, '.');
   const now = {};
   try {
     for (;;) {
-      const request = receive();
-      if (request.order !== 'go') become(request, now);
-      if (request.order === 'go' || request.order === 'run') {
-        becomeUser(request, now, reached);
+      const strings = receive();
+      if (strings[0] !== 'go') become(strings, now);
+      if (strings[0] === 'go' || strings[0] === 'run') {
+        options['--eval'] = becomeUser(strings, now, reached);
         break;
       }
-      if (request.order === 'rehearse') {
+      if (strings[0] === 'rehearse') {
         makeOutput();
         settle();
       }
@@ -287,6 +281,7 @@ function wait() {
     process.reallyExit(127);
   }
   fs.closeSync(CONTROL);
+  return options['--eval'];
 }
 
 // Nothing was required before the program.
@@ -297,5 +292,5 @@ const forget = (function forget(source) {
 });
 
 // Threads the program starts require what their process was started with.
-if (threads.isMainThread) wait();
+if (threads.isMainThread) prepare();
 else forget(threads.getEnvironmentData(SOURCE));

@@ -37,12 +37,12 @@ class Request:
     """What the agent wants to be run."""
 
     def __init__(self, fields):
-        self.terminal = fields[3] == b"1"
-        self.stdio = fields[4:7]
+        self.terminal = fields[4] == b"1"
+        self.stdio = fields[5:8]
         # User, group, and all groups.
-        self.user = fields[7:10]
-        self.cwd = fields[10]
-        self.environment = fields[11:-1]
+        self.user = fields[8:11]
+        self.cwd = fields[11]
+        self.environment = fields[12:-1]
 
 
 class Copy:
@@ -70,11 +70,11 @@ class Copy:
             fields = self._receive()
             try:
                 if fields[0] == b"go":
-                    self._become_user(fields[2], self._clear)
+                    self._become_user(fields[3], self._clear)
                     break
                 self._become(Request(fields))
                 if fields[0] == b"run":
-                    self._become_user(fields[2], False)
+                    self._become_user(fields[3], False)
                     break
             except OSError as error:
                 self._fail(error)
@@ -88,7 +88,7 @@ class Copy:
             program.new_main()
             os.write(self._control, b".")
         os.close(self._control)
-        return fields[2].decode("utf-8", "surrogateescape")
+        return fields[3].decode("utf-8", "surrogateescape")
 
     def _receive(self):
         """The strings of a request; the agent going away ends a parked copy."""
