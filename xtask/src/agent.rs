@@ -1,4 +1,4 @@
-//! `cargo xtask agent`: the guest agent as one static binary.
+//! `cargo xtask agent`: the guest agent as one static binary. Images also get `rootfs/end`, beside it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,17 +11,33 @@ use crate::repo;
 /// glibc linked statically: needs no toolchain beyond the one that builds the host side.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+/// What is built of our own for a guest.
+#[derive(Debug)]
+pub struct Programs {
+    /// The agent.
+    pub agent: PathBuf,
+    /// What ends a Node at once.
+    pub end: PathBuf,
+}
+
 /// Builds the agent and says where it is.
 pub fn run() -> Result<()> {
-    println!("{}", build()?.display());
+    println!("{}", build()?.agent.display());
     Ok(())
 }
 
-/// The agent's binary, up to date.
-pub fn build() -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .current_dir(repo::root())
+/// All of it, up to date.
+pub fn build() -> Result<Programs> {
+    with_agent(build_agent()?)
+}
+
+/// All of it, with an agent that was built already.
+pub fn with_agent(agent: PathBuf) -> Result<Programs> {
+    Ok(Programs { agent, end: build_end()? })
+}
+
+fn build_agent() -> Result<PathBuf> {
+    let status = cargo()
         .args(["build", "--package", "rekindle-agent", "--profile", "agent", "--target", TARGET])
         .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static")
         .status()
@@ -32,4 +48,25 @@ pub fn build() -> Result<PathBuf> {
         Ok(path)
     })()
     .hint("cargo's messages above say why; `libc6-dev` holds the static C library")
+}
+
+fn build_end() -> Result<PathBuf> {
+    let target = repo::target_dir().join("end");
+    let status = cargo()
+        .args(["build", "--release", "--locked", "--manifest-path", "rootfs/end/Cargo.toml", "--target-dir"])
+        .arg(&target)
+        .status()
+        .context("cannot start cargo")?;
+    let path = target.join("release/librekindle_end.so");
+    (|| {
+        ensure!(status.success() && path.is_file(), "rootfs/end does not build");
+        Ok(path)
+    })()
+    .hint("cargo's messages above say why")
+}
+
+fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(repo::root());
+    cargo
 }

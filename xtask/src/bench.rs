@@ -44,9 +44,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         eprintln!("bench: what sandboxes are compared with is left out: {error:#}");
     }
     let cache = Cache::open()?;
-    let agent = agent::build()?;
+    let programs = agent::build()?;
     kernel::build(&cache)?;
-    rootfs::build(&cache, &args.template, &agent)?;
+    rootfs::build(&cache, &args.template, &programs)?;
     let program = build()?;
     let out = args.out.clone().unwrap_or_else(|| {
         repo::target_dir().join("bench").join(format!("{}-{}", args.engine, args.template))

@@ -11,12 +11,12 @@ pub fn run() -> Result<()> {
     let cache = Cache::open()?;
     // An interrupted build left up to a gigabyte, and this run may have nothing to build.
     cache.remove_stale()?;
-    let agent = agent::build()?;
+    let programs = agent::build()?;
     let kernel = kernel::build(&cache)?;
-    println!("agent              {}", agent.display());
+    println!("agent              {}", programs.agent.display());
     tell("kernel", &kernel, "vmlinux");
     for name in recipe::names(&repo::root().join("rootfs"))? {
-        let image = rootfs::build(&cache, &name, &agent)?;
+        let image = rootfs::build(&cache, &name, &programs)?;
         tell(&format!("image {name}"), &image, rootfs::IMAGE);
     }
     Ok(())

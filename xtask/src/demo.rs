@@ -27,9 +27,9 @@ const EAT_MEMORY: &str = "x = []\nwhile True: x.append(b'x' * (1 << 20))";
 pub fn run() -> Result<()> {
     setup::packages()?;
     let cache = Cache::open()?;
-    let agent = agent::build()?;
+    let programs = agent::build()?;
     kernel::build(&cache)?;
-    rootfs::build(&cache, TEMPLATE, &agent)?;
+    rootfs::build(&cache, TEMPLATE, &programs)?;
     let rekindle = Rekindle::build()?;
 
     let begun = Instant::now();

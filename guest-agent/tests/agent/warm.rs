@@ -310,12 +310,13 @@ async fn a_program_can_neither_reach_nor_see_what_waits() {
 
 #[tokio::test]
 async fn a_program_gets_the_smallest_interpreter_that_has_what_it_imports() {
-    let python =
-        WarmPython { modules: vec!["json".into(), "re".into()], packages: vec!["sqlite3".into()] };
+    let python = WarmPython { modules: vec!["json".into(), "re".into()], packages: vec!["sqlite3".into()] };
     let agent = warm!(WarmRequest { python: Some(python), node: 0 });
     // The library is only mapped where the package was imported.
     let has = "print('_sqlite3' in open('/proc/self/maps').read())";
-    for (first, expected) in [("", "False\n"), ("import re, json;", "False\n"), ("import calendar;", "True\n")] {
+    for (first, expected) in
+        [("", "False\n"), ("import re, json;", "False\n"), ("import calendar;", "True\n")]
+    {
         let source = format!("{first}{has}");
         for _ in 0..3 {
             let finished = agent.run(code(Language::Python, &source)).await;

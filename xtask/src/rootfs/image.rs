@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use super::{base, script};
+use crate::agent::Programs;
 use crate::cache::{Cache, MANIFEST};
 use crate::hash::{self, Key};
 use crate::hint::Hint;
@@ -41,6 +42,7 @@ pub struct Plan {
     base_key: String,
     agent: PathBuf,
     agent_sha256: String,
+    end: PathBuf,
     overlays: Vec<PathBuf>,
 }
 
@@ -52,15 +54,16 @@ impl Plan {
 }
 
 /// Works out what the image of a recipe depends on.
-pub fn plan(recipe: &Recipe, agent: &Path) -> Result<Plan> {
+pub fn plan(recipe: &Recipe, programs: &Programs) -> Result<Plan> {
     let root = repo::root().join("rootfs");
-    let agent = std::path::absolute(agent)?;
+    let agent = std::path::absolute(&programs.agent)?;
     let agent_sha256 = hash::file(&agent).hint("run `cargo xtask agent`")?;
     let base_key = base::key(recipe)?;
     let mut key = Key::default()
         .add("format", FORMAT)
         .add("base", &base_key)
         .add("agent", &agent_sha256)
+        .add("end", fs::read(&programs.end).context("cannot read what ends a Node")?)
         .add("user", serde_json::to_string(&recipe.user)?)
         .add("assemble", fs::read(root.join("assemble.sh")).context("cannot read rootfs/assemble.sh")?)
         .add("erofs-utils", setup::installed_version("erofs-utils")?.unwrap_or_default());
@@ -77,7 +80,8 @@ pub fn plan(recipe: &Recipe, agent: &Path) -> Result<Plan> {
         }
         overlays.push(dir);
     }
-    Ok(Plan { name: recipe.name.clone(), key: key.finish(), base_key, agent, agent_sha256, overlays })
+    let (name, end) = (recipe.name.clone(), std::path::absolute(&programs.end)?);
+    Ok(Plan { name, key: key.finish(), base_key, agent, agent_sha256, end, overlays })
 }
 
 /// Makes [`IMAGE`] and its manifest in `work` from the base in `base_dir`.
@@ -114,7 +118,7 @@ pub fn assemble(job: &mut Job, recipe: &Recipe, plan: &Plan, base_dir: &Path, wo
         script(Some(&base_owners), &owners, "finish")
             .arg(&tree)
             .arg(base_dir.join(base::TREE))
-            .arg(&plan.agent)
+            .args([&plan.agent, &plan.end])
             .args([&user.name, &user.uid.to_string(), &user.gid.to_string(), &user.home, &user.shell])
             .args(&plan.overlays),
     )?;
@@ -162,14 +166,18 @@ mod tests {
     fn a_new_agent_makes_a_new_image_on_the_same_base() {
         let recipe = Recipe::load(&repo::root().join("rootfs"), "minimal").unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let agent = dir.path().join("agent");
-        fs::write(&agent, "one").unwrap();
-        let first = plan(&recipe, &agent).unwrap();
-        assert_eq!(plan(&recipe, &agent).unwrap().key, first.key);
-        fs::write(&agent, "two").unwrap();
-        let second = plan(&recipe, &agent).unwrap();
-        assert_ne!(second.key, first.key);
-        assert_eq!(second.base_key, first.base_key);
+        let programs = Programs { agent: dir.path().join("agent"), end: dir.path().join("end") };
+        fs::write(&programs.agent, "one").unwrap();
+        fs::write(&programs.end, "one").unwrap();
+        let first = plan(&recipe, &programs).unwrap();
+        assert_eq!(plan(&recipe, &programs).unwrap().key, first.key);
+        for changed in [&programs.agent, &programs.end] {
+            fs::write(changed, "two").unwrap();
+            let second = plan(&recipe, &programs).unwrap();
+            assert_ne!(second.key, first.key);
+            assert_eq!(second.base_key, first.base_key);
+            fs::write(changed, "one").unwrap();
+        }
     }
 
     #[test]

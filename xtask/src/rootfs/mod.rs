@@ -16,6 +16,7 @@ use std::process::Command;
 use anyhow::Result;
 use nix::unistd::geteuid;
 
+use crate::agent::Programs;
 use crate::cache::{Built, Cache};
 use crate::job::bound_command;
 use crate::recipe::{self, Recipe};
@@ -49,20 +50,20 @@ pub fn run(args: &Args) -> Result<()> {
     let recipes = names.iter().map(|name| Recipe::load(&rootfs, name)).collect::<Result<Vec<_>>>()?;
     let cache = Cache::open()?;
     setup::packages()?;
-    let agent = agent_binary()?;
+    let programs = programs()?;
     for recipe in &recipes {
-        let image = build_recipe(&cache, recipe, &agent)?;
+        let image = build_recipe(&cache, recipe, &programs)?;
         println!("{}", image.dir.join(IMAGE).display());
         if args.check_reproducible {
-            reproduce::check(&cache, recipe, &agent, &image.dir)?;
+            reproduce::check(&cache, recipe, &programs, &image.dir)?;
         }
     }
     Ok(())
 }
 
 /// The image of the recipe with this name.
-pub fn build(cache: &Cache, name: &str, agent: &Path) -> Result<Built> {
-    build_recipe(cache, &Recipe::load(&repo::root().join("rootfs"), name)?, agent)
+pub fn build(cache: &Cache, name: &str, programs: &Programs) -> Result<Built> {
+    build_recipe(cache, &Recipe::load(&repo::root().join("rootfs"), name)?, programs)
 }
 
 /// The tree that the current image of this name was packed from.
@@ -70,8 +71,8 @@ pub fn tree(cache: &Cache, name: &str) -> std::path::PathBuf {
     cache.root().join("base").join(name).join("current").join(base::TREE)
 }
 
-fn build_recipe(cache: &Cache, recipe: &Recipe, agent: &Path) -> Result<Built> {
-    let plan = image::plan(recipe, agent)?;
+fn build_recipe(cache: &Cache, recipe: &Recipe, programs: &Programs) -> Result<Built> {
+    let plan = image::plan(recipe, programs)?;
     if let Some(dir) = cache.find(&plan.kind(), &plan.key) {
         // Points `current` at it, which may be an older build that fits again.
         return cache.build(&plan.kind(), &plan.key, |_| unreachable!("{} is built", dir.display()));
@@ -80,10 +81,10 @@ fn build_recipe(cache: &Cache, recipe: &Recipe, agent: &Path) -> Result<Built> {
     cache.build(&plan.kind(), &plan.key, |work| image::make(cache, recipe, &plan, &base.dir, work))
 }
 
-/// The agent to install: `REKINDLE_AGENT` if a caller built it already, else a fresh build.
-fn agent_binary() -> Result<std::path::PathBuf> {
+/// What to install: the agent of `REKINDLE_AGENT` if a caller built it already, else a fresh build.
+fn programs() -> Result<Programs> {
     match std::env::var_os("REKINDLE_AGENT") {
-        Some(path) => Ok(path.into()),
+        Some(path) => agent::with_agent(path.into()),
         None => agent::build(),
     }
 }

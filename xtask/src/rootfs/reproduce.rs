@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::{base, image};
+use crate::agent::Programs;
 use crate::cache::Cache;
 use crate::hash;
 use crate::hint::Hint;
@@ -16,8 +17,8 @@ use crate::recipe::Recipe;
 ///
 /// When the archive moved on since that one was built, its packages are other inputs;
 /// then two fresh ones are compared.
-pub fn check(cache: &Cache, recipe: &Recipe, agent: &Path, image_dir: &Path) -> Result<()> {
-    let plan = image::plan(recipe, agent)?;
+pub fn check(cache: &Cache, recipe: &Recipe, programs: &Programs, image_dir: &Path) -> Result<()> {
+    let plan = image::plan(recipe, programs)?;
     let (sha256, packages) = once(cache, recipe, &plan)?;
     let manifest: serde_json::Value = serde_json::from_str(
         &fs::read_to_string(image_dir.join(crate::cache::MANIFEST)).context("the image has no manifest")?,

@@ -84,8 +84,8 @@ pub fn run(args: &Args) -> Result<()> {
 /// What the tests need: packages, agent, and unless `--fast` kernel, images, Firecracker.
 fn prepare(args: &Args, variables: &mut Vec<(&str, OsString)>) -> Result<()> {
     setup::packages()?;
-    let agent = agent::build()?;
-    variables.push(("REKINDLE_AGENT", agent.clone().into()));
+    let programs = agent::build()?;
+    variables.push(("REKINDLE_AGENT", programs.agent.clone().into()));
     let cache = Cache::open()?;
     variables.push(("REKINDLE_CACHE", cache.root().into()));
     if args.fast {
@@ -98,7 +98,7 @@ fn prepare(args: &Args, variables: &mut Vec<(&str, OsString)>) -> Result<()> {
     }
     kernel::build(&cache)?;
     for name in recipe::names(&repo::root().join("rootfs"))? {
-        rootfs::build(&cache, &name, &agent)?;
+        rootfs::build(&cache, &name, &programs)?;
     }
     Ok(())
 }

@@ -16,7 +16,8 @@ vcpus = 2
 memory_mib = 1024
 scratch_mib = 256
 [warm]
-python = ["json", "random", "uuid", "numpy", "pandas"]
+python = ["json", "random", "uuid"]
+packages = ["numpy", "pandas"]
 node = 2
 "#;
 /// A plain Node takes seconds under emulation: one of so many snippets is run in a guest, all of them in the
@@ -111,6 +112,9 @@ async fn warm_interpreters_of_clones_share_no_randomness_and_bring_their_librari
     }
 
     let vm = &clones[0];
+    let ends_at_once =
+        "console.log(fs.readFileSync('/proc/self/maps', 'utf8').includes('/rekindle/end.node'))";
+    assert_eq!(warmed(vm, node, ends_at_once).await.stdout.text, "true\n");
     let mut different = differences(vm, python, snippets::PYTHON_DATA).await;
     let few: Vec<&str> = snippets::NODE.iter().copied().step_by(NODE_STEP).collect();
     different.extend(differences(vm, node, &few).await);

@@ -19,6 +19,7 @@ const SKIPPED = 8192;
 const fs = require('node:fs');
 const inspector = require('node:inspector');
 const Module = require('node:module');
+const path = require('node:path');
 const v8 = require('node:v8');
 const threads = require('node:worker_threads');
 
@@ -138,12 +139,12 @@ function receive() {
 
 // A descriptor that is closed is the next one to be opened.
 function openStdio(request) {
-  request.stdio.forEach((path, number) => {
-    if (path === '') return;
+  request.stdio.forEach((file, number) => {
+    if (file === '') return;
     fs.closeSync(number);
     // The first terminal that the leader of a session opens becomes its own.
     const flags = request.terminal ? fs.constants.O_RDWR : number ? fs.constants.O_WRONLY : fs.constants.O_RDONLY;
-    if (fs.openSync(path, flags) !== number) throw Object.assign(new Error('out of order'), { errno: -EIO });
+    if (fs.openSync(file, flags) !== number) throw Object.assign(new Error('out of order'), { errno: -EIO });
   });
 }
 
@@ -234,19 +235,31 @@ const becomeUser = (function becomeUser(strings, now, reached) {
 });
 
 // A program that has come to a good end, its listeners included, has nothing to gain from the engine being
-// taken down piece by piece. It ends as with `process.exit()`, unless somebody has changed how that works.
-// What ends a program badly is only told after this.
+// taken down piece by piece. It ends at once, unless somebody has changed how programs end. What ends a
+// program badly is only told after this.
 function endAtOnce() {
   const { emit, reallyExit } = process;
+  const end = ender() ?? (() => reallyExit(0));
   const own = {
     emit(type, ...rest) {
       const heard = Reflect.apply(emit, this, [type, ...rest]);
       const ended = type === 'exit' && process._exiting && (process.exitCode ?? rest[0]) === 0;
-      if (ended && process.emit === own.emit && process.reallyExit === reallyExit) reallyExit(0);
+      if (ended && process.emit === own.emit && process.reallyExit === reallyExit) end();
       return heard;
     },
   };
   Object.defineProperty(Object.getPrototypeOf(process), 'emit', { value: own.emit, writable: true, configurable: true });
+}
+
+// What an image has of rootfs/end, which not every Node can load.
+function ender() {
+  const addon = { exports: {} };
+  try {
+    process.dlopen(addon, path.join(__dirname, 'end.node'));
+  } catch {
+    return undefined;
+  }
+  return typeof addon.exports === 'function' ? addon.exports : undefined;
 }
 
 // Returns the program's source when the process has become an execution.
