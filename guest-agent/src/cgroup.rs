@@ -42,6 +42,9 @@ pub struct Controllers {
 pub struct Cgroups {
     sandbox: Option<PathBuf>,
     warm: Option<(PathBuf, File)>,
+    /// The list of processes of the group above all others, which the kernel asks for permission whenever a
+    /// process moves from one to another. While it is open the kernel does not make it anew each time.
+    _root: Option<File>,
     controllers: Controllers,
     /// Read once: a clone has as much as its template.
     total_memory: u64,
@@ -50,8 +53,13 @@ pub struct Cgroups {
 impl Cgroups {
     /// Sets up the groups below `root`; any failure means: no cgroups here.
     pub fn open(root: Option<&Path>, init: bool) -> Self {
-        let nowhere =
-            Self { sandbox: None, warm: None, controllers: Controllers::default(), total_memory: 0 };
+        let nowhere = Self {
+            sandbox: None,
+            warm: None,
+            _root: None,
+            controllers: Controllers::default(),
+            total_memory: 0,
+        };
         let Some(root) = root else { return nowhere };
         match Self::set_up(root, init) {
             Ok(cgroups) => cgroups,
@@ -90,7 +98,8 @@ impl Cgroups {
             fs::write(warm.join("cpu.weight"), "1")?;
         }
         let warm = Some((warm.clone(), File::open(&warm)?));
-        Ok(Self { sandbox: Some(sandbox), warm, controllers, total_memory: total_memory()? })
+        let root = File::open(root.join("cgroup.procs")).ok();
+        Ok(Self { sandbox: Some(sandbox), warm, _root: root, controllers, total_memory: total_memory()? })
     }
 
     /// What can be limited here.

@@ -1,6 +1,6 @@
 //! What a parked process is told: a length, then strings that each end in a zero byte.
 //!
-//! In this order: what to do, two random numbers of 32 bits, the source text. A process that runs as it was prepared is told no
+//! In this order: what to do, two random numbers of 32 bits for a Node, the source text. A process that runs as it was prepared is told no
 //! more. Otherwise there follow: whether there is a terminal; where standard input, output and error are to be
 //! opened, or nothing where they stay; user, group, groups, working directory, and every variable. No string can
 //! hold a zero byte: they have been checked for it as arguments of a program are.
@@ -9,6 +9,8 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+
+use rekindle_protocol::wire::Language;
 
 use crate::exec::spec::Spec;
 
@@ -66,8 +68,7 @@ pub fn encode(
     };
     push(&mut request, name);
     for _ in 0..2 {
-        let number = getrandom::u32().map_err(|error| io::Error::other(error.to_string()))?;
-        push(&mut request, number.to_string().as_bytes());
+        push(&mut request, random(spec)?.as_bytes());
     }
     push(&mut request, source(spec));
     if order != Order::Go {
@@ -88,6 +89,14 @@ pub fn encode(
 /// The text of an execution of code: the last of its arguments.
 pub fn source(spec: &Spec) -> &[u8] {
     spec.argv.last().map_or(b"", |source| CString::as_bytes(source))
+}
+
+/// Python asks the kernel itself, where a program wants numbers.
+fn random(spec: &Spec) -> io::Result<String> {
+    if spec.language != Some(Language::Node) {
+        return Ok(String::new());
+    }
+    getrandom::u32().map(|number| number.to_string()).map_err(|error| io::Error::other(error.to_string()))
 }
 
 fn push(strings: &mut Vec<u8>, string: &[u8]) {
