@@ -20,7 +20,8 @@ import weakref
 
 from . import frames
 
-_libc = ctypes.CDLL(None)
+# Looked up ahead: nobody waits for it here.
+_flush_c = ctypes.CDLL(None).fflush
 _FLUSH_FAILED = 120
 
 
@@ -77,7 +78,7 @@ def run(source, kept):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     # Not through `exit`: it would run the destructors of every library that was loaded beforehand.
-    _libc.fflush(None)
+    _flush_c(None)
     os._exit(status)
 
 
@@ -168,17 +169,12 @@ def _flush():
 def _take_down(kept):
     """Lets go of the program's own modules, so that finalizers of what they hold run."""
     for name in ("last_exc", "last_type", "last_value", "last_traceback"):
-        if hasattr(sys, name):
-            delattr(sys, name)
+        vars(sys).pop(name, None)
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
-    own = [name for name, module in sys.modules.items() if id(module) not in kept]
-    alive = []
-    for name in own:
-        module = sys.modules[name]
-        sys.modules[name] = None
-        if isinstance(module, types.ModuleType):
-            alive.append(weakref.ref(module))
-    module = None
+    own = {name: module for name, module in sys.modules.items() if id(module) not in kept}
+    alive = [weakref.ref(module) for module in own.values() if isinstance(module, types.ModuleType)]
+    sys.modules.update(dict.fromkeys(own))
+    own = module = None
     gc.collect()
     for reference in reversed(alive):
         module = reference()
