@@ -8,8 +8,13 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
+
+use crate::watched::watch;
 
 /// How a child ended.
 #[derive(Debug, Clone, Copy)]
@@ -34,19 +39,23 @@ pub enum Status {
 /// Waits for all children of the agent.
 pub struct Reaper {
     waiting: Mutex<HashMap<i32, oneshot::Sender<Exit>>>,
-    signals: Mutex<Option<Signal>>,
+    signals: AsyncFd<SignalFd>,
 }
 
 impl Reaper {
-    /// Starts to receive SIGCHLD and becomes the parent of orphans.
+    /// Starts to receive SIGCHLD and becomes the parent of orphans. To be called before there are other threads:
+    /// none may take the signal, which is read from a descriptor instead of interrupting anything.
     ///
     /// # Errors
     /// When the signal cannot be received.
     pub fn new() -> io::Result<Self> {
         // PID 1 gets orphans anyway; elsewhere this makes the agent see the same deaths.
         nix::sys::prctl::set_child_subreaper(true)?;
-        let signals = signal(SignalKind::child())?;
-        Ok(Self { waiting: Mutex::default(), signals: Mutex::new(Some(signals)) })
+        let mut children = SigSet::empty();
+        children.add(Signal::SIGCHLD);
+        children.thread_block()?;
+        let signals = SignalFd::with_flags(&children, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self { waiting: Mutex::default(), signals: watch(signals, Interest::READABLE)? })
     }
 
     /// Starts a child with `start` and promises to tell of its end.
@@ -88,13 +97,12 @@ impl Reaper {
 
     /// Collects children for as long as the agent lives.
     pub async fn run(&self) {
-        let signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut signals) = signals else { return };
         loop {
             self.collect();
-            if signals.recv().await.is_none() {
-                return;
-            }
+            let Ok(mut ready) = self.signals.readable().await else { return };
+            // Before children are collected, so that one that ends meanwhile is told of again.
+            while matches!(self.signals.get_ref().read_signal(), Ok(Some(_))) {}
+            ready.clear_ready();
         }
     }
 

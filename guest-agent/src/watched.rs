@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+use nix::sys::signalfd::SignalFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -13,6 +14,7 @@ pub trait Owns: AsRawFd {}
 impl Owns for OwnedFd {}
 impl Owns for File {}
 impl Owns for Arc<File> {}
+impl Owns for SignalFd {}
 
 /// Lets the event loop watch a descriptor for as long as the result lives.
 ///
