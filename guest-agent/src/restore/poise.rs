@@ -18,8 +18,8 @@ use nix::unistd::Pid;
 const INTERRUPTS: usize = 0;
 /// The calling thread, which is the one that waits for the host.
 const THIS_THREAD: Pid = Pid::from_raw(0);
-/// The first rank among ordinary threads. Not a real-time one: the kernel takes a processor that had much of
-/// such work for a weak one, and moves the next program to another.
+/// The first rank among ordinary threads. Not a real-time one: with that the kernel moved the next program to
+/// another processor.
 const AHEAD: libc::c_int = -20;
 /// The rank the thread had before.
 static BEFORE: AtomicI32 = AtomicI32::new(0);
