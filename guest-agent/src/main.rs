@@ -76,6 +76,7 @@ fn run() -> Result<(), String> {
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_stack_size(512 * 1024)
         .thread_keep_alive(THREAD_PATIENCE)
+        .on_thread_start(restore::poise::roam)
         .build()
         .map_err(|error| format!("no runtime: {error}"))?;
     runtime.block_on(async {

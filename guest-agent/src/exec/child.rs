@@ -21,6 +21,7 @@ use crate::exec::environment::Environment;
 use crate::exec::spec::Spec;
 use crate::exec::stdio::Channel;
 use crate::failure::Failure;
+use crate::restore::poise;
 
 /// What the child stands on: its three descriptors, whether they are its terminal, and its group.
 pub struct Footing<'a> {
@@ -212,6 +213,8 @@ fn set_up(prepared: &Prepared) -> Result<(), Step> {
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
         libc::umask(0o022);
+        // The agent itself may still keep to one processor.
+        poise::roam();
         let nothing = libc::rlimit { rlim_cur: 0, rlim_max: libc::RLIM_INFINITY };
         done(libc::setrlimit(libc::RLIMIT_CORE, &nothing), Step::Limits)?;
         if prepared.processes > 0 {

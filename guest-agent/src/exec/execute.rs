@@ -36,6 +36,7 @@ use crate::exec::spec::{Input, Spec};
 use crate::exec::stdio::{self, Channel};
 use crate::failure::Failure;
 use crate::reaper::{Exit, Status};
+use crate::restore::poise;
 use crate::session::{reply, response};
 use crate::warm::{self, Claimed};
 
@@ -47,13 +48,17 @@ const DEATH_DEADLINE: Duration = Duration::from_secs(10);
 /// Carries out an execute request on its stream.
 pub async fn execute(agent: &Arc<Agent>, request: wire::ExecuteRequest, stream: Stream) {
     let busy = agent.begin();
-    let tidying = match Execution::start(agent, request, busy.first).await {
+    let first = busy.first;
+    let tidying = match Execution::start(agent, request, first).await {
         Ok(execution) => execution.run(stream, busy).await,
         Err(failure) => {
             reply(stream, failure.into_response()).await;
             None
         }
     };
+    if first {
+        poise::roam();
+    }
     warm::refill(agent);
     // Only now: whoever waits for it finds that interpreters are being started.
     drop(tidying);

@@ -11,7 +11,7 @@ mod clock;
 mod entropy;
 mod identity;
 pub mod interpreters;
-mod poise;
+pub mod poise;
 mod scratch;
 
 use std::io;

@@ -4,9 +4,11 @@
 //! A guest that wakes up finds the work of seconds due at once: statistics, timers, processors to balance.
 //! Under emulation each of them costs the translation of its code. An agent that is ahead of them answers
 //! first, and on one processor, so that no other has to be woken for it. Taken up with the last word before a
-//! snapshot, given up by the gate before anything of a caller's runs.
+//! snapshot. The gate gives up the rank before anything of a caller's runs, the end of the first execution the
+//! processor (docs/decisions/0071-one-processor-until-the-first-result.md).
 
 use std::io;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -16,8 +18,11 @@ use nix::unistd::Pid;
 const INTERRUPTS: usize = 0;
 /// The calling thread, which is the one that waits for the host.
 const THIS_THREAD: Pid = Pid::from_raw(0);
-/// The lowest rank that goes before every ordinary thread.
-const AHEAD: libc::c_int = 1;
+/// The first rank among ordinary threads. Not a real-time one: with that the kernel moved the next program to
+/// another processor.
+const AHEAD: libc::c_int = -20;
+/// The rank the thread had before.
+static BEFORE: AtomicI32 = AtomicI32::new(0);
 
 /// Takes it up. Where the agent has no right to it, or the place no such processor, nothing is lost but time.
 pub fn take() {
@@ -25,26 +30,40 @@ pub fn take() {
     if one.set(INTERRUPTS).is_ok() {
         let _ = sched_setaffinity(THIS_THREAD, &one);
     }
-    let _ = schedule(libc::SCHED_FIFO, AHEAD);
+    let before = nice();
+    if before > AHEAD && rank(AHEAD).is_ok() {
+        BEFORE.store(before, Ordering::Relaxed);
+    }
 }
 
-/// Gives it up: an ordinary thread that may run on every processor, as everything it starts will be.
+/// Gives up the rank. The processor is kept until the first execution is over ([`roam`]): on another one everything
+/// the kernel keeps for each processor would be touched for the first time, too.
 ///
 /// # Errors
 /// When the kernel refuses; programs would start with rights that are not theirs.
 pub fn release() -> io::Result<()> {
-    let mut all = CpuSet::new();
-    for cpu in 0..CpuSet::count() {
-        all.set(cpu)?;
-    }
-    sched_setaffinity(THIS_THREAD, &all)?;
-    schedule(libc::SCHED_OTHER, 0)
+    let before = BEFORE.load(Ordering::Relaxed);
+    // Nothing to give up where there was no right to take it.
+    if nice() < before { rank(before) } else { Ok(()) }
 }
 
-fn schedule(policy: libc::c_int, rank: libc::c_int) -> io::Result<()> {
-    let rank = libc::sched_param { sched_priority: rank };
-    // SAFETY: the pointer is to a live value, which the call only reads.
+/// Lets the calling thread run on every processor, as programs and all other threads may from their start.
+pub fn roam() {
+    let every = [u8::MAX; size_of::<libc::cpu_set_t>()];
+    // SAFETY: the pointer is to that many live bytes, which the call only reads.
+    // JUSTIFICATION: the safe one counts processors up one by one, and cannot be called between fork and exec.
+    unsafe { libc::sched_setaffinity(THIS_THREAD.as_raw(), every.len(), every.as_ptr().cast()) };
+}
+
+fn nice() -> libc::c_int {
+    // SAFETY: the call takes plain numbers.
     // JUSTIFICATION: no crate in use wraps this call.
-    let done = unsafe { libc::sched_setscheduler(THIS_THREAD.as_raw(), policy, &raw const rank) };
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+}
+
+fn rank(nice: libc::c_int) -> io::Result<()> {
+    // SAFETY: the call takes plain numbers.
+    // JUSTIFICATION: no crate in use wraps this call.
+    let done = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
     Errno::result(done).map(drop).map_err(io::Error::from)
 }

@@ -184,6 +184,19 @@ async fn whoever_has_the_result_of_an_execution_can_quiesce_or_renew_at_once() {
 }
 
 #[tokio::test]
+async fn programs_behind_a_gate_that_was_quiet_run_on_every_processor_and_without_a_rank() {
+    const STANDING: &str = "grep Cpus_allowed_list /proc/self/status; nice";
+    let mut agent = agent!(Setup { transport: Transport::Listen, ..Setup::default() });
+    let before = agent.shell(STANDING).await;
+    agent.client.quiesce(false, SOON).await.expect("nothing is under way");
+    agent.client = AgentClient::connect(agent.dial().await, SOON).await.expect("a session");
+    agent.client.restore(restore_request(), SOON).await.expect("opened again");
+    for _ in 0..2 {
+        assert_eq!(agent.shell(STANDING).await, before);
+    }
+}
+
+#[tokio::test]
 async fn a_host_that_leaves_before_a_quiesce_is_done_does_not_end_the_next_session() {
     use rekindle_protocol::wire::{QuiesceRequest, Request, request::Op};
 

@@ -28,10 +28,11 @@ const MEMORY_MIB: u32 = 8192;
 /// One: QEMU's emulation of AMD's extensions is not safe with more. Of two, one was found halted for good, with its
 /// global interrupt flag clear and interrupts waiting (docs/decisions/0070-the-lab-has-one-processor.md).
 const PROCESSORS: &str = "1";
-/// The last two make the processor's timer tick by itself: a tick that the emulator loses is followed by another,
-/// where a timer that is set again by its own interrupt would stand still.
+/// `nohz` and `highres` make the processor's timer tick by itself: a tick that the emulator loses is followed by
+/// another, where a timer that is set again by its own interrupt would stand still. The last two are what
+/// docs/guides/production-host.md asks of every host, so that making a machine does not wait for the whole kernel.
 const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable random.trust_cpu=on \
-                              nohz=off highres=off";
+                              nohz=off highres=off cgroup_favordynmods=true kvm.nx_huge_pages=never";
 /// How long an emulated machine may take to boot on a busy host.
 const BOOT_DEADLINE: Duration = Duration::from_secs(180);
 

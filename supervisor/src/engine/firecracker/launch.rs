@@ -108,7 +108,7 @@ pub(super) fn command_line(extra: &[String]) -> String {
         "console=ttyS0 quiet".to_owned(),
         "root=/dev/vda rootfstype=erofs ro init=/sbin/rekindle-agent".to_owned(),
         format!("rekindle.transport=vsock:{AGENT_PORT} rekindle.ready={READY_PORT}"),
-        "panic=-1 reboot=k random.trust_cpu=on".to_owned(),
+        "panic=-1 reboot=k random.trust_cpu=on irqaffinity=0".to_owned(),
     ];
     words.extend_from_slice(extra);
     words.join(" ")
