@@ -99,7 +99,7 @@ async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream, state: &State) {
         Op::List(request) => return files::list(agent, request, stream).await,
         Op::Hello(_) => Err(Failure::invalid("hello comes before the session, and once")),
         Op::Ping(_) => Ok(Reply::Pong(pong())),
-        Op::Restore(request) => restore::open_gate(agent, request).map(|()| done()),
+        Op::Restore(request) => restore::restore(agent, request).await.map(|()| done()),
         Op::Quiesce(request) => match restore::quiesce(agent, &request).await {
             Ok(()) => {
                 reply(stream, response(done())).await;

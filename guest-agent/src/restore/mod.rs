@@ -96,7 +96,15 @@ impl Gate {
 ///
 /// # Errors
 /// When the request makes no sense (the gate stays as it is) or a step fails (the guest is spoilt).
-pub fn open_gate(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Result<(), Failure> {
+pub async fn restore(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Result<(), Failure> {
+    if request.settle {
+        agent.executions.tidied().await;
+        agent.warm.settled().await;
+    }
+    open_gate(agent, request)
+}
+
+fn open_gate(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Result<(), Failure> {
     match &*agent.gate.lock() {
         State::Closed => {}
         State::Open(_) if request.renew => check_renewal(agent, &request)?,

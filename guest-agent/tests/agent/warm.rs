@@ -1,8 +1,8 @@
 //! Warm interpreters: the same as plain ones but for the time they take, and never in the way.
 
 use rekindle::agent::{
-    AgentClient, AgentError, ExecuteRequest, Finished, Interpreter, Language, Outcome, Stdin, TerminalSize,
-    UploadOptions, WarmPython, WarmRequest,
+    AgentClient, AgentError, ExecuteRequest, Finished, Interpreter, Language, Outcome, RestoreRequest, Stdin,
+    TerminalSize, UploadOptions, WarmPython, WarmRequest,
 };
 use rekindle_test_support::{skip, snippets};
 
@@ -327,6 +327,17 @@ async fn a_program_gets_the_smallest_interpreter_that_has_what_it_imports() {
     // A wrong guess is not noticed.
     let hidden = "exec('imp' + 'ort sqlite3; print(sqlite3.sqlite_version_info > (3, 0))')";
     assert_eq!(agent.run(code(Language::Python, hidden)).await.stdout.text, "True\n");
+}
+
+#[tokio::test]
+async fn a_guest_at_rest_has_its_interpreters_again() {
+    let agent = warm!(WarmRequest { python: None, node: 1 });
+    for _ in 0..2 {
+        let finished = agent.run(code(Language::Node, "console.log(1)")).await;
+        assert_eq!(finished.interpreter, Some(Interpreter::Warmed));
+        let rest = RestoreRequest { renew: true, settle: true, ..restore_request() };
+        agent.client.restore(rest, 3 * SOON).await.expect("nothing is under way");
+    }
 }
 
 #[tokio::test]

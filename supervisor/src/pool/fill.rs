@@ -8,15 +8,13 @@ use tokio::sync::watch;
 use super::config::PooledTemplate;
 use super::lease::Ready;
 use super::policy::Kind;
-use crate::agent::{
-    AgentError, Code, Command, ExecuteRequest, Finished, Language, Outcome, Program, Refusal,
-};
+use crate::agent::{AgentError, Code, ExecuteRequest, Finished, Language, Outcome, Program, Refusal};
 use crate::vm::{Identity, StartError, Vm, VmHost, prepare_clone, restore_clone};
 
 /// How long each program that primes a machine may take, on a busy host.
 const PRIME_LIMIT: Duration = Duration::from_secs(30);
-/// How long a machine may take to have tidied up after them.
-const QUIET_LIMIT: Duration = Duration::from_secs(10);
+/// How long a machine may take to have tidied up after them and to have replaced the interpreter that was used.
+const QUIET_LIMIT: Duration = Duration::from_secs(30);
 /// An agent answers before it has tidied up; so long until it is asked again.
 const TIDYING: Duration = Duration::from_millis(5);
 
@@ -80,17 +78,18 @@ pub(super) async fn closed(closing: &mut watch::Receiver<bool>) {
     let _ = closing.wait_for(|closing| *closing).await;
 }
 
-/// Pays what the first use of everything costs, so that no caller does: a program, the warm interpreter, and
-/// the renewal itself, which also shows that the machine can be handed over at all.
+/// Pays what the first use of everything costs, so that no caller does: the warm interpreter, a shell, and the
+/// renewal itself, which also shows that the machine can be handed over at all. It is parked when it is at rest:
+/// the next interpreter would start in its caller's time.
 async fn prime(template: &PooledTemplate, vm: &Vm) -> Result<(), FillError> {
-    run(vm, Program::Command(Command { argv: vec!["true".into()] })).await?;
     if template.source.recipe.warm.python.is_some() {
         let code = Code { language: Language::Python.into(), source: "pass".to_owned() };
         run(vm, Program::Code(code)).await?;
     }
+    run(vm, Program::Shell("true".to_owned())).await?;
     let quiet = async {
         loop {
-            match vm.renew(&Identity::default(), QUIET_LIMIT).await {
+            match vm.rest(QUIET_LIMIT).await {
                 Err(StartError::Gate { source, .. }) if source.refusal() == Some(Refusal::Busy) => {
                     tokio::time::sleep(TIDYING).await;
                 }

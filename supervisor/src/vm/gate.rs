@@ -46,11 +46,17 @@ impl Identity {
             limits: Some(self.limits),
             env: self.env.clone(),
             renew: false,
+            settle: false,
         })
     }
 
     /// The request that makes a guest with an open gate somebody else's. Its disk is in place already.
     pub(super) fn renewal(&self) -> Result<RestoreRequest, getrandom::Error> {
         Ok(RestoreRequest { renew: true, scratch: None, ..self.request()? })
+    }
+
+    /// The same for a guest that is to wait for a caller: answered when it has nothing left to do.
+    pub(super) fn rest(&self) -> Result<RestoreRequest, getrandom::Error> {
+        Ok(RestoreRequest { settle: true, ..self.renewal()? })
     }
 }

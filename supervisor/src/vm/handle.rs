@@ -9,7 +9,7 @@ use super::driver::{Death, DriverHandle, Request, VmState};
 use super::error::StartError;
 use super::gate::Identity;
 use super::id::VmId;
-use crate::agent::{AgentClient, AgentError};
+use crate::agent::{AgentClient, AgentError, RestoreRequest};
 use crate::engine::{EngineError, Operation, SnapshotFiles, Timings};
 use crate::host::cgroup::{CpuQuota, Usage};
 
@@ -92,7 +92,23 @@ impl Vm {
     /// # Errors
     /// See [`StartError`]; after any of them the machine must not be used.
     pub async fn renew(&self, identity: &Identity, deadline: Duration) -> Result<(), StartError> {
-        let request = identity.renewal().map_err(StartError::Random)?;
+        self.gate(identity.renewal(), deadline).await
+    }
+
+    /// Leaves a machine that nobody has claimed with nothing to do, and shows that it can be handed over.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn rest(&self, deadline: Duration) -> Result<(), StartError> {
+        self.gate(Identity::default().rest(), deadline).await
+    }
+
+    async fn gate(
+        &self,
+        request: Result<RestoreRequest, getrandom::Error>,
+        deadline: Duration,
+    ) -> Result<(), StartError> {
+        let request = request.map_err(StartError::Random)?;
         let last_words = String::new();
         self.client.restore(request, deadline).await.map_err(|source| StartError::Gate { source, last_words })
     }
