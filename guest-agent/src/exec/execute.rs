@@ -48,17 +48,14 @@ const DEATH_DEADLINE: Duration = Duration::from_secs(10);
 /// Carries out an execute request on its stream.
 pub async fn execute(agent: &Arc<Agent>, request: wire::ExecuteRequest, stream: Stream) {
     let busy = agent.begin();
-    let first = busy.first;
-    let tidying = match Execution::start(agent, request, first).await {
+    let tidying = match Execution::start(agent, request, busy.first).await {
         Ok(execution) => execution.run(stream, busy).await,
         Err(failure) => {
             reply(stream, failure.into_response()).await;
             None
         }
     };
-    if first {
-        poise::roam();
-    }
+    poise::leave();
     warm::refill(agent);
     // Only now: whoever waits for it finds that interpreters are being started.
     drop(tidying);

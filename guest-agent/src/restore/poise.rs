@@ -8,7 +8,7 @@
 //! processor (docs/decisions/0071-one-processor-until-the-first-result.md).
 
 use std::io;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -21,6 +21,8 @@ const THIS_THREAD: Pid = Pid::from_raw(0);
 /// The first rank among ordinary threads. Not a real-time one: with that the kernel moved the next program to
 /// another processor.
 const AHEAD: libc::c_int = -20;
+/// Whether the thread keeps to its processor.
+static KEPT: AtomicBool = AtomicBool::new(false);
 /// The rank the thread had before.
 static BEFORE: AtomicI32 = AtomicI32::new(0);
 
@@ -28,7 +30,7 @@ static BEFORE: AtomicI32 = AtomicI32::new(0);
 pub fn take() {
     let mut one = CpuSet::new();
     if one.set(INTERRUPTS).is_ok() {
-        let _ = sched_setaffinity(THIS_THREAD, &one);
+        KEPT.store(sched_setaffinity(THIS_THREAD, &one).is_ok(), Ordering::Relaxed);
     }
     let before = nice();
     if before > AHEAD && rank(AHEAD).is_ok() {
@@ -36,7 +38,7 @@ pub fn take() {
     }
 }
 
-/// Gives up the rank. The processor is kept until the first execution is over ([`roam`]): on another one everything
+/// Gives up the rank. The processor is kept until the first execution is over ([`leave`]): on another one everything
 /// the kernel keeps for each processor would be touched for the first time, too.
 ///
 /// # Errors
@@ -45,6 +47,13 @@ pub fn release() -> io::Result<()> {
     let before = BEFORE.load(Ordering::Relaxed);
     // Nothing to give up where there was no right to take it.
     if nice() < before { rank(before) } else { Ok(()) }
+}
+
+/// Gives up the processor as well, if it is still kept.
+pub fn leave() {
+    if KEPT.swap(false, Ordering::Relaxed) {
+        roam();
+    }
 }
 
 /// Lets the calling thread run on every processor, as programs and all other threads may from their start.

@@ -1,9 +1,9 @@
 //! What a parked process is told: a length, then strings that each end in a zero byte.
 //!
-//! In this order: what to do, two random numbers of 32 bits for a Node, the source text. A process that runs as it was prepared is told no
-//! more. Otherwise there follow: whether there is a terminal; where standard input, output and error are to be
-//! opened, or nothing where they stay; user, group, groups, working directory, and every variable. No string can
-//! hold a zero byte: they have been checked for it as arguments of a program are.
+//! In this order: what to do, two random numbers of 32 bits for a Node, the source text. A process that runs as
+//! it was prepared is told no more. Otherwise there follow: whether there is a terminal; where standard input,
+//! output and error are to be opened, or nothing where they stay; user, group, groups, working directory, and
+//! every variable. No string can hold a zero byte: they have been checked for it as arguments of a program are.
 
 use std::ffi::CString;
 use std::io;
