@@ -8,8 +8,14 @@ use super::StoreError;
 /// A held lock.
 #[derive(Debug)]
 pub struct FileLock {
-    /// Held for as long as it is open.
-    _file: File,
+    file: File,
+}
+
+impl Drop for FileLock {
+    /// Gives it up by name: closing the file is not enough while a child that is just being born has a copy of it.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
 }
 
 impl FileLock {
@@ -17,14 +23,14 @@ impl FileLock {
     pub(super) fn exclusive(path: &Path) -> Result<Self, StoreError> {
         let file = open(path)?;
         file.lock().map_err(StoreError::file("lock", path))?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 
     /// Takes the lock nobody else may hold, unless somebody does.
     pub(super) fn try_exclusive(path: &Path) -> Result<Option<Self>, StoreError> {
         let file = open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Self { _file: file })),
+            Ok(()) => Ok(Some(Self { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(StoreError::file("lock", path)(error)),
         }
@@ -34,7 +40,7 @@ impl FileLock {
     pub(super) fn try_shared(path: &Path) -> Result<Option<Self>, StoreError> {
         let file = File::open(path).map_err(StoreError::file("open", path))?;
         match file.try_lock_shared() {
-            Ok(()) => Ok(Some(Self { _file: file })),
+            Ok(()) => Ok(Some(Self { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(StoreError::file("lock", path)(error)),
         }
@@ -49,4 +55,21 @@ fn open(path: &Path) -> Result<File, StoreError> {
         .truncate(false)
         .open(path)
         .map_err(StoreError::file("open", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FileLock;
+
+    #[test]
+    fn a_lock_that_is_given_up_is_free_even_if_a_child_has_a_copy_of_its_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("lock");
+        let lock = FileLock::exclusive(&path).expect("locked");
+        let copy = lock.file.try_clone().expect("copied");
+        assert!(FileLock::try_shared(&path).expect("opened").is_none());
+        drop(lock);
+        assert!(FileLock::try_shared(&path).expect("opened").is_some());
+        drop(copy);
+    }
 }
