@@ -1,10 +1,10 @@
 // A Node process that waits for one execution: started by the agent before the snapshot, as root.
 //
-// Required ahead of a program that is only a placeholder (`node --require park.cjs -e 0`). When Node has
-// started up and looks for the program's source, it finds a getter, in which everything else here happens:
-// it is told how executions usually are and prepares for that, waits for the execution's own request,
-// becomes the user, and returns the execution's source. Node then goes on exactly as `node -e SOURCE` does:
-// module detection, top-level await, stack traces and the end are Node's own.
+// Required ahead of a program that is only a placeholder (`node --require park.cjs -e 0`), it practises what
+// programs do first. When Node has started up and looks for the program's source, it finds a getter: there
+// the process is told how executions usually are and prepares for that, waits for the execution's own
+// request, becomes the user, and returns the execution's source. Node then goes on exactly as
+// `node -e SOURCE` does: module detection, top-level await and stack traces are Node's own.
 //
 // A request is what guest-agent/src/warm/request.rs writes. The verdict is as in exec/child.rs:
 // nothing when the program runs, a step and an error number when it does not.
