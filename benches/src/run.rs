@@ -141,7 +141,11 @@ impl Run<'_> {
             }
             for alternative in &mut instead {
                 let name = format!("{}_output", alternative.scenario);
-                turn.take(alternative.scenario, &name, async |record| alternative.sample(record)).await;
+                turn.take(alternative.scenario, &name, async |record| {
+                    starts::host_at_rest().await;
+                    alternative.sample(record)
+                })
+                .await;
             }
         }
     }

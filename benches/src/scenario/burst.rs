@@ -7,6 +7,7 @@ use futures::future::join_all;
 use rekindle::vm::Vm;
 
 use super::Scenario;
+use super::starts::host_at_rest;
 use crate::bed::Bed;
 use crate::page_cache;
 use crate::record::{Kind, PageCache, Record, Sample, millis};
@@ -23,6 +24,7 @@ pub fn name(count: usize) -> String {
 /// When one of them does not start.
 pub async fn sample(bed: &Bed, count: usize, record: &mut Record) -> Result<()> {
     page_cache::warm(&bed.read_by_restore())?;
+    host_at_rest().await;
     let begun = Instant::now();
     let started = join_all((0..count).map(|_| async {
         let vm = bed.clone().await;

@@ -50,6 +50,7 @@ pub async fn sample(bed: &Bed, pool: &Pool, record: &mut Record) -> Result<()> {
         status.templates.iter().all(|template| template.parked >= PARKED.high && template.filling == 0)
     });
     timeout(PATIENCE, ready).await??;
+    starts::host_at_rest().await;
     let begun = Instant::now();
     let lease = pool
         .claim(ClaimRequest {

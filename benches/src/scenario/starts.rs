@@ -21,12 +21,23 @@ const GATE: &str = "gate";
 /// The stage that is the program.
 const OUTPUT: &str = "output";
 
+/// How long the host is left alone before a start is measured: what the one before left to be cleared away is
+/// gone then, and the supervisor's stock of namespaces is full, as on a host that is not overrun. Many starts at
+/// once are what `burst` measures.
+const LEFT_ALONE: Duration = Duration::from_millis(1_500);
+
+/// Leaves the host alone for a while.
+pub async fn host_at_rest() {
+    tokio::time::sleep(LEFT_ALONE).await;
+}
+
 /// One start of the floor.
 ///
 /// # Errors
 /// When it fails.
 pub async fn floor(bed: &Bed, floor: &Floor, record: &mut Record) -> Result<()> {
     page_cache::warm(&bed.read_by_restore())?;
+    host_at_rest().await;
     let (timings, took) = floor.start(bed).await?;
     let sample = Sample::start(&timings, took);
     record.add(answer(Scenario::Floor, "floor", PageCache::Hot), sample.before(GATE));
@@ -40,6 +51,7 @@ pub async fn floor(bed: &Bed, floor: &Floor, record: &mut Record) -> Result<()> 
 /// When it fails.
 pub async fn cold_boot(bed: &Bed, record: &mut Record) -> Result<()> {
     page_cache::warm(&[bed.source.kernel.path.clone(), bed.source.image.path.clone()])?;
+    host_at_rest().await;
     let begun = Instant::now();
     let vm = bed.cold_boot().await?;
     finish(&vm, begun, Scenario::ColdBoot, "cold_boot", PageCache::Hot, record).await?;
@@ -62,6 +74,7 @@ pub async fn restore(bed: &Bed, cache: PageCache, record: &mut Record) -> Result
             "restore"
         }
     };
+    host_at_rest().await;
     let begun = Instant::now();
     let vm = bed.clone().await?;
     finish(&vm, begun, Scenario::Restore, name, cache, record).await?;
@@ -79,6 +92,7 @@ pub async fn prespawned(bed: &Bed, record: &mut Record) -> Result<()> {
     let spec = RestoreSpec { hardware: ground.hardware.clone(), home: ground.home()?, snapshot: bed.files() };
     let prepared = bed.engine().prepare(spec).await?;
 
+    host_at_rest().await;
     let begun = Instant::now();
     let mut started = prepared.load().await?;
     // The laps of the preparation were taken before anybody waited.

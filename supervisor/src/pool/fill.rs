@@ -9,7 +9,8 @@ use super::config::PooledTemplate;
 use super::lease::Ready;
 use super::policy::Kind;
 use crate::agent::{AgentError, Code, ExecuteRequest, Finished, Language, Outcome, Program, Refusal};
-use crate::vm::{Identity, StartError, Vm, VmHost, prepare_clone, restore_clone};
+use crate::host::cgroup::Precedence;
+use crate::vm::{Identity, Plan, StartError, Vm, VmHost, prepare_clone, restore_clone};
 
 /// How long each program that primes a machine may take, on a busy host.
 const PRIME_LIMIT: Duration = Duration::from_secs(30);
@@ -40,7 +41,7 @@ pub(super) async fn fill(
     kind: Kind,
     mut closing: watch::Receiver<bool>,
 ) -> Result<Ready, FillError> {
-    let plan = template.source.plan();
+    let plan = Plan { precedence: Precedence::Spare, ..template.source.plan() };
     let made = async {
         match kind {
             Kind::Prespawned => {

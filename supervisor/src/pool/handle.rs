@@ -222,9 +222,7 @@ impl Start<'_> {
     }
 
     async fn renew(&self, vm: &Vm) -> Result<(), StartError> {
-        if let Some(cpu) = self.request.cpu {
-            vm.set_cpu(cpu).await?;
-        }
+        vm.engage(self.request.cpu).await?;
         vm.renew(&self.request.identity, self.pool.shared.renew_deadline).await
     }
 
@@ -239,9 +237,9 @@ impl Start<'_> {
         let connected = running.connect().await?;
         watch.lap("connect");
         let vm = Arc::new(connected.open_gate(&self.request.identity).await?);
-        if let Some(cpu) = self.request.cpu {
+        if self.request.cpu.is_some() {
             grant.machine = Some(Ready::Parked(Arc::clone(&vm)));
-            if let Err(error) = vm.set_cpu(cpu).await {
+            if let Err(error) = vm.engage(self.request.cpu).await {
                 vm.end().await;
                 grant.machine = None;
                 return Err(error);

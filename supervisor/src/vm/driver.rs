@@ -13,7 +13,7 @@ use super::id::VmId;
 use super::phases::release;
 use super::workdir::WorkDir;
 use crate::engine::{EngineError, Machine, SnapshotFiles};
-use crate::host::cgroup::{Cgroup, CgroupError, CpuQuota, Usage};
+use crate::host::cgroup::{Cgroup, CgroupError, CpuQuota, Precedence, Usage};
 use crate::host::process::ExitReport;
 
 /// Requests that may wait for the driver.
@@ -53,7 +53,7 @@ pub(super) enum Request {
     Snapshot(oneshot::Sender<Result<SnapshotFiles, EngineError>>),
     Usage(oneshot::Sender<Usage>),
     LastWords(oneshot::Sender<String>),
-    SetCpu(CpuQuota, oneshot::Sender<Result<(), CgroupError>>),
+    Engage(Option<CpuQuota>, oneshot::Sender<Result<(), CgroupError>>),
     Stop,
 }
 
@@ -114,8 +114,10 @@ impl Driver {
                 Some(Request::LastWords(reply)) => {
                     let _ = reply.send(self.machine.last_words());
                 }
-                Some(Request::SetCpu(cpu, reply)) => {
-                    let _ = reply.send(self.cgroup.set_cpu(cpu));
+                Some(Request::Engage(cpu, reply)) => {
+                    let full = self.cgroup.set_precedence(Precedence::InUse);
+                    let _ =
+                        reply.send(full.and_then(|()| cpu.map_or(Ok(()), |cpu| self.cgroup.set_cpu(cpu))));
                 }
                 Some(Request::Stop) | None => {
                     // A clone has nothing to save: there is one step, and it cannot be refused.

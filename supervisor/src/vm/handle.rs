@@ -113,12 +113,13 @@ impl Vm {
         self.client.restore(request, deadline).await.map_err(|source| StartError::Gate { source, last_words })
     }
 
-    /// Changes its share of the host's processors.
+    /// Ends the waiting of a machine made ahead: it now goes before those that still wait, and gets the share
+    /// of the host's processors that its holder asked for.
     ///
     /// # Errors
     /// When the machine is gone or the kernel refuses.
-    pub async fn set_cpu(&self, cpu: CpuQuota) -> Result<(), StartError> {
-        let set = self.ask(Operation::Resume, |reply| Request::SetCpu(cpu, reply)).await;
+    pub async fn engage(&self, cpu: Option<CpuQuota>) -> Result<(), StartError> {
+        let set = self.ask(Operation::Resume, |reply| Request::Engage(cpu, reply)).await;
         set.map_err(StartError::Engine)?.map_err(StartError::Cgroup)
     }
 

@@ -20,7 +20,7 @@ use crate::engine::{
     BootSpec, EngineError, Hardware, IoThrottle, Machine, MachineHome, Operation, Prepared, RestoreSpec,
     SnapshotFiles, Started, Stopwatch, Timings,
 };
-use crate::host::cgroup::{Cgroup, CpuQuota, IoLimit, Limits};
+use crate::host::cgroup::{Cgroup, CpuQuota, IoLimit, Limits, Precedence};
 use crate::host::scratch;
 use tokio::time::timeout;
 
@@ -37,6 +37,8 @@ pub struct Plan {
     pub scratch: ScratchPlan,
     /// A share of the host's processors; `None` gives one host processor per virtual one.
     pub cpu: Option<CpuQuota>,
+    /// Whether somebody waits for it, or it is made ahead.
+    pub precedence: Precedence,
     /// Bound on the scratch disk's traffic.
     pub io: IoThrottle,
     /// How long each phase may take.
@@ -92,6 +94,9 @@ impl Reserved {
         let record = Record { cgroup: host.config.cgroups.planned(&id.to_string()), process: None };
         work_dir.write_record(&record).map_err(failed("record", &path))?;
         let cgroup = host.config.cgroups.create(&id.to_string(), &limits).map_err(StartError::Cgroup)?;
+        if plan.precedence != Precedence::default() {
+            cgroup.set_precedence(plan.precedence).map_err(StartError::Cgroup)?;
+        }
         let join = cgroup.join().map_err(StartError::Cgroup)?;
         let scratch = make_scratch(host, &plan.scratch, &path).await?;
         watch.lap("reserve");
@@ -218,11 +223,15 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Loads the snapshot and lets the guest run.
+    /// Loads the snapshot and lets the guest run, for somebody who waits for it.
     ///
     /// # Errors
     /// See [`StartError`]; the monitor is gone then, with everything made for it.
     pub async fn load(self) -> Result<Running, StartError> {
+        if let Err(error) = self.reserved.cgroup.set_precedence(Precedence::InUse) {
+            self.fail().await;
+            return Err(StartError::Cgroup(error));
+        }
         let started = self.prepared.load().await;
         self.reserved.started(started).await
     }

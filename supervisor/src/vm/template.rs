@@ -19,6 +19,7 @@ use crate::agent::{
 };
 use crate::config::{Language, Recipe, Run, Step, Warm};
 use crate::engine::{EngineError, IoThrottle, Timings};
+use crate::host::cgroup::Precedence;
 use crate::store::{Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, Staging, Store, StoreError};
 
 /// A template's clock runs so far behind; see [`Identity::clock_behind`].
@@ -155,6 +156,7 @@ impl TemplateSource {
             image: self.image.path.clone(),
             scratch: ScratchPlan::Blank { mib: self.recipe.scratch_mib, at: None },
             cpu: None,
+            precedence: Precedence::InUse,
             io: IO_LIMIT,
             deadline: BOOT_DEADLINE,
         }

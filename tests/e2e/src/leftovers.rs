@@ -107,7 +107,8 @@ fn processes(data: &str) -> BTreeSet<String> {
 }
 
 /// Groups named after one of the machines, wherever they are.
-fn cgroups(machines: &BTreeSet<String>) -> BTreeSet<PathBuf> {
+#[must_use]
+pub fn cgroups(machines: &BTreeSet<String>) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut pending = vec![PathBuf::from("/sys/fs/cgroup")];
     while let Some(dir) = pending.pop() {

@@ -25,8 +25,11 @@ pub fn run(cache: &Cache, program: &Path, template: &str, words: &[String], out:
     let staged = lab.share().join(DIR);
     stage(cache, &staged, program, template)?;
     let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
+    // Snapshots lie as docs/guides/production-host.md advises: in memory, in large pages; scratch disks in small ones.
     let script = format!(
-        "rm -rf /room/{DIR}; cp -r /share/{DIR} /room/{DIR} && cd /room/{DIR} || exit 1; \
+        "umount /room/{DIR}/data/run /room/{DIR}/data 2>/dev/null; rm -rf /room/{DIR}; cp -r /share/{DIR} /room/{DIR} && cd /room/{DIR} || exit 1; \
+         mkdir data && mount -t tmpfs -o size=60%,huge=within_size templates data || exit 1; \
+         mkdir data/run && mount -t tmpfs -o size=60% run data/run || exit 1; \
          export REKINDLE_CACHE=$PWD/cache REKINDLE_DATA=$PWD/data TMPDIR=/room \
          REKINDLE_FIRECRACKER=$PWD/bin/firecracker; \
          ./bin/rekindle-bench {} --baseline baseline.toml --out out; code=$?; \

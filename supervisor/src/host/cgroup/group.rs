@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::manager::CgroupVersion;
-use super::{CgroupError, CgroupJoin, CpuQuota, Limits, Usage, kill, v1, v2};
+use super::{CgroupError, CgroupJoin, CpuQuota, Limits, Precedence, Usage, kill, v1, v2};
 
 /// One directory of a group, with the controllers that act there.
 #[derive(Debug, Clone)]
@@ -138,6 +138,18 @@ impl Cgroup {
         match (self.version, self.places.first()) {
             (Some(CgroupVersion::V1), _) => v1::apply(&self.places, &limits),
             (Some(CgroupVersion::V2), Some(place)) => v2::apply(place, &limits),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says who goes first when the processors are busy. Where groups do not share them, nothing happens.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_precedence(&self, precedence: Precedence) -> Result<(), CgroupError> {
+        match (self.version, self.places.first()) {
+            (Some(CgroupVersion::V1), _) => v1::rank(&self.places, precedence),
+            (Some(CgroupVersion::V2), Some(place)) => v2::rank(place, precedence),
             _ => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::table::{Hierarchies, Own};
-use super::{CgroupError, CgroupManager, CgroupVersion, CpuQuota, IoLimit, LimitKind, Limits};
+use super::{CgroupError, CgroupManager, CgroupVersion, CpuQuota, IoLimit, LimitKind, Limits, Precedence};
 use crate::host::process::{Process, ProcessSpec, spawn};
 
 const HYBRID_MOUNTS: &str = "\
@@ -94,6 +94,12 @@ fn limits_are_written_and_read_back_in_the_unified_format() {
     group.set_cpu(cpu).expect("written");
     let changed = Limits { cpu: Some(cpu), ..limits };
     assert_eq!(group.limits().expect("readable"), changed, "only the processors change");
+    fs::write(dir.join("cpu.weight"), "").expect("written");
+    group.set_precedence(Precedence::Spare).expect("written");
+    assert_eq!(text("cpu.weight"), "20");
+    group.set_precedence(Precedence::InUse).expect("written");
+    assert_eq!(text("cpu.weight"), "100");
+    assert_eq!(group.limits().expect("readable"), changed, "who goes first is no limit");
     fs::write(dir.join("cpu.stat"), "usage_usec 5\nuser_usec 3\nnr_throttled 2\nthrottled_usec 7\n")
         .expect("written");
     fs::write(dir.join("memory.peak"), "99\n").expect("written");

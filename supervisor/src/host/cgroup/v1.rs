@@ -5,9 +5,11 @@ use std::path::Path;
 
 use super::CgroupError;
 use super::group::Place;
-use super::limits::{CpuQuota, IoLimit, Limits};
+use super::limits::{CpuQuota, IoLimit, Limits, Precedence};
 use super::usage::{Usage, keyed};
 
+/// The share of a group that says nothing.
+const SHARES: u64 = 1024;
 /// "No limit" reads as a number around 2^63, rounded to pages.
 const UNLIMITED: u64 = 1 << 62;
 
@@ -49,6 +51,13 @@ pub(super) fn apply(places: &[Place], limits: &Limits) -> Result<(), CgroupError
         }
     }
     Ok(())
+}
+
+pub(super) fn rank(places: &[Place], precedence: Precedence) -> Result<(), CgroupError> {
+    places
+        .iter()
+        .filter(|place| place.has("cpu"))
+        .try_for_each(|place| place.write_if_present("cpu.shares", &(SHARES * precedence.percent() / 100)))
 }
 
 pub(super) fn read_back(places: &[Place]) -> Result<Limits, CgroupError> {

@@ -1,6 +1,8 @@
 //! Machines that wait ready: who gets one gets it quickly, and gets one that is like no other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rekindle_api::v1::{CreateRequest, Start, StartKind};
@@ -65,6 +67,43 @@ async fn parked_machines_are_claimed_and_replaced_and_share_neither_randomness_n
     assert_eq!(machines.len(), 4, "two claimed, two new: no machine is used twice");
     tokio::join!(destroy(&client, &one.id), destroy(&client, &other.id));
     server.stop(&machines).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_busy_host_machines_in_use_go_before_those_that_wait() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let data = lab.copy();
+    let server = Server::start(data.path(), &[TWO_PARKED]).await;
+    let client = server.client().await;
+    server.filled(2, 0).await;
+    let waiting = leftovers::machines(data.path());
+    let before = shares(&waiting);
+    if before.is_empty() {
+        eprintln!("this host's control groups do not share its processors");
+    } else {
+        assert_eq!(before.values().collect::<Vec<_>>(), [&20, &20]);
+        create(&client).await;
+        server.filled(2, 0).await;
+        let after = shares(&leftovers::machines(data.path()));
+        let mut values: Vec<u64> = after.values().copied().collect();
+        values.sort_unstable();
+        assert_eq!(values, [20, 20, 100], "one is in use, the other two wait: {after:?}");
+        let claimed = after.iter().find(|(_, share)| **share == 100).map(|(name, _)| name);
+        assert!(claimed.is_some_and(|name| waiting.contains(name)), "it had waited before: {after:?}");
+    }
+    server.stop(&leftovers::machines(data.path())).await;
+}
+
+/// What machines get of processors that are all busy, as a percentage of what a group gets that says nothing.
+fn shares(machines: &BTreeSet<String>) -> BTreeMap<String, u64> {
+    let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let share = |dir: &PathBuf| {
+        let old = || number(dir.join("cpu.shares")).map(|shares| (shares * 100).div_ceil(1024));
+        number(dir.join("cpu.weight")).or_else(old)
+    };
+    let name = |dir: &PathBuf| dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    leftovers::cgroups(machines).iter().filter_map(|dir| Some((name(dir), share(dir)?))).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
