@@ -1,6 +1,7 @@
 //! Writes one file, whole or not at all: into a temporary name beside it, checked, then renamed.
 //!
-//! The stream's task reads frames, a worker thread writes; a small queue between them holds back a fast host.
+//! The stream's task reads frames and sums them up, a worker thread writes: two processors share the work. A small
+//! queue between them holds back a fast host.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -8,6 +9,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, OFlag, RenameFlags, fallocate, openat, renameat, renameat2};
 use nix::sys::stat::{Mode, fchmod};
@@ -46,6 +48,13 @@ pub async fn upload(agent: &Arc<Agent>, request: UploadRequest, mut stream: Stre
     }
 }
 
+/// What the stream's task hands to the worker.
+enum Piece {
+    Data(Bytes),
+    /// The end as the host announced it, and the checksum of what arrived.
+    End(TransferEnd, u64),
+}
+
 /// A file that was written.
 struct Written {
     info: FileInfo,
@@ -64,10 +73,11 @@ async fn receive(
     if request.size > most {
         return Err(too_large(most));
     }
-    let (parts, incoming) = mpsc::channel(BACKLOG);
+    let (pieces, incoming) = mpsc::channel(BACKLOG);
     let mut writing = tokio::spawn(worker::run(ticket, move |account| write(account, &request, incoming)));
     let forward = async {
         let mut total = 0;
+        let mut checksum = Checksum::default();
         loop {
             let part = match frame::read::<UploadPart>(stream).await {
                 Ok(Some(UploadPart { part: Some(part) })) => part,
@@ -77,14 +87,19 @@ async fn receive(
                 Ok(None) | Err(FrameError::Io(_) | FrameError::Truncated) => return Ok(()),
                 Err(error) => return Err(Failure::invalid(error.to_string())),
             };
-            if let Part::Chunk(chunk) = &part {
-                total += chunk.data.len() as u64;
-                if chunk.data.len() > MAX_CHUNK_BYTES || total > most {
-                    return Err(too_large(most));
+            let piece = match part {
+                Part::Chunk(chunk) => {
+                    total += chunk.data.len() as u64;
+                    if chunk.data.len() > MAX_CHUNK_BYTES || total > most {
+                        return Err(too_large(most));
+                    }
+                    checksum.update(&chunk.data);
+                    Piece::Data(chunk.data)
                 }
-            }
-            let last = matches!(part, Part::End(_));
-            if parts.send(part).await.is_err() || last {
+                Part::End(end) => Piece::End(end, checksum.finish()),
+            };
+            let last = matches!(piece, Piece::End(..));
+            if pieces.send(piece).await.is_err() || last {
                 return Ok(());
             }
         }
@@ -94,7 +109,7 @@ async fn receive(
         outcome = &mut writing => return joined(outcome),
         forwarded = forward => forwarded.err(),
     };
-    drop(parts);
+    drop(pieces);
     let outcome = joined(writing.await);
     refused.map_or(outcome, Err)
 }
@@ -110,34 +125,35 @@ fn joined(
     outcome.unwrap_or_else(|error| Err(Failure::new(ErrorCode::Internal, error.to_string())))
 }
 
-/// Writes the parts. `None` when they stop before the end: nothing is left behind then.
+/// Writes the pieces. `None` when they stop before the end: nothing is left behind then.
 fn write(
     account: &Account,
     request: &UploadRequest,
-    mut parts: mpsc::Receiver<Part>,
+    mut pieces: mpsc::Receiver<Piece>,
 ) -> Result<Option<Written>, Failure> {
     let at = Location::parse(&request.path, account)?;
     let (dir, name) = at.make_parent()?;
     let temporary = Temporary::create(&dir).map_err(|error| at.failure(error))?;
     reserve(&temporary.file, request.size).map_err(|error| at.failure(error))?;
     let mut file = &temporary.file;
-    let mut checksum = Checksum::default();
     let mut size = 0;
-    let end: TransferEnd = loop {
-        match parts.blocking_recv() {
+    let (end, checksum) = loop {
+        match pieces.blocking_recv() {
             None => return Ok(None),
-            Some(Part::End(end)) => break end,
-            Some(Part::Chunk(chunk)) => {
-                checksum.update(&chunk.data);
-                size += chunk.data.len() as u64;
-                file.write_all(&chunk.data).map_err(|error| at.failure(error))?;
+            Some(Piece::End(end, checksum)) => break (end, checksum),
+            Some(Piece::Data(data)) => {
+                size += data.len() as u64;
+                file.write_all(&data).map_err(|error| at.failure(error))?;
             }
         }
     };
-    let checksum = checksum.finish();
     if end.checksum != checksum || end.size != size {
         let message = format!("{size} bytes arrived and are not the {} that were sent", end.size);
         return Err(Failure::new(ErrorCode::ChecksumMismatch, message));
+    }
+    if request.size != 0 && size != request.size {
+        // It was made as long as announced, which need not be the truth.
+        temporary.file.set_len(size).map_err(|error| at.failure(error))?;
     }
     let mode = if request.mode == 0 { 0o644 } else { request.mode & 0o777 };
     fchmod(&temporary.file, Mode::from_bits_retain(mode)).map_err(|error| at.failure(error))?;
@@ -150,10 +166,10 @@ fn write(
 }
 
 /// Sets room aside, where the file system can: what does not fit is refused before it is sent, and the kernel has
-/// less to do for every page that is written.
+/// less to do for every page that is written. Above all it need not note the file's new length each time.
 fn reserve(file: &File, size: u64) -> nix::Result<()> {
     match i64::try_from(size) {
-        Ok(size @ RESERVED_FROM..) => match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, size) {
+        Ok(size @ RESERVED_FROM..) => match fallocate(file, FallocateFlags::empty(), 0, size) {
             Err(error @ Errno::ENOSPC) => Err(error),
             _ => Ok(()),
         },
