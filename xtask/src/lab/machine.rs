@@ -27,7 +27,9 @@ const PROGRAM: &str = "qemu-system-x86_64";
 const MEMORY_MIB: u32 = 8192;
 /// One: QEMU's emulation of AMD's extensions is not safe with more. Of two, one was found halted for good, with its
 /// global interrupt flag clear and interrupts waiting (docs/decisions/0070-the-lab-has-one-processor.md).
-const PROCESSORS: &str = "1";
+const PROCESSORS: u32 = 1;
+/// Asks for another number, to measure what needs more than one and can be lost.
+const OTHER_PROCESSORS: &str = "REKINDLE_LAB_PROCESSORS";
 /// `nohz` and `highres` make the processor's timer tick by itself: a tick that the emulator loses is followed by
 /// another, where a timer that is set again by its own interrupt would stand still. The last two are what
 /// docs/guides/production-host.md asks of every host, so that making a machine does not wait for the whole kernel.
@@ -62,6 +64,7 @@ impl Lab {
         if UnixStream::connect(dir.join("control")).is_ok() {
             return Ok(Self { dir, bound: None });
         }
+        let processors = processors()?;
         let image = image::build(cache)?;
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(dir.join("share"))?;
@@ -69,7 +72,7 @@ impl Lab {
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
         let started = Instant::now();
         let mut command = if life == Life::Bound { bound_command(PROGRAM) } else { Command::new(PROGRAM) };
-        arguments(&mut command, &image.dir, &dir);
+        arguments(&mut command, processors, &image.dir, &dir);
         let bound = match life {
             Life::Bound => Some(command.stdin(Stdio::null()).spawn().context("cannot start QEMU")?),
             Life::UntilStopped => {
@@ -178,11 +181,18 @@ fn quit(control: &Path) -> bool {
     true
 }
 
-fn arguments(command: &mut Command, image: &Path, dir: &Path) {
+/// How many processors a new lab gets.
+fn processors() -> Result<u32> {
+    let Some(asked) = std::env::var_os(OTHER_PROCESSORS) else { return Ok(PROCESSORS) };
+    let number = asked.to_str().and_then(|text| text.parse().ok()).filter(|number| (1..=16).contains(number));
+    number.with_context(|| format!("{OTHER_PROCESSORS} is not a number from 1 to 16: {}", asked.display()))
+}
+
+fn arguments(command: &mut Command, processors: u32, image: &Path, dir: &Path) {
     let socket = |name: &str| format!("{},server=on,wait=off", escape(&dir.join(name)));
     command
         .args(["-accel", "tcg,thread=multi,tb-size=512", "-M", "q35", "-cpu", "max,+svm,-la57,-erms,-fsrm"])
-        .args(["-smp", PROCESSORS, "-m", &MEMORY_MIB.to_string()])
+        .args(["-smp", &processors.to_string(), "-m", &MEMORY_MIB.to_string()])
         .args(["-display", "none", "-vga", "none", "-no-reboot", "-nodefaults", "-no-user-config"])
         .arg("-serial")
         .arg(format!("file:{}", dir.join("console").display()))
