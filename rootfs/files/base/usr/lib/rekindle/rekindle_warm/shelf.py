@@ -2,11 +2,13 @@
 
 While modules are loaded the shelf records what each of them needs. Then everything a fresh
 interpreter would not have is taken out of `sys.modules`. When the program imports one of them, it
-comes back together with what it needs, provided that the import would still find the same file.
+comes back together with what it needs, provided that the import would still find the same file. What
+it wants to be called at the end of the interpreter is called only if it has come back.
 """
 
 import _frozen_importlib as bootstrap
 import _warnings
+import atexit
 import builtins
 import os
 import sys
@@ -79,6 +81,7 @@ class Shelf:
         self._attributes = {}
         self._under_way = []
         self._filters, self._noted, self._added = [], [], {}
+        self._ends, self._at_exit = [], {}
 
     # Loading
 
@@ -87,6 +90,8 @@ class Shelf:
         self._import = builtins.__import__
         builtins.__import__ = self._recording_import
         self._filters = list(_warnings.filters)
+        self._register, self._unregister = atexit.register, atexit.unregister
+        atexit.register, atexit.unregister = self._note_at_exit, self._forget_at_exit
         return self
 
     def _recording_import(self, name, globals=None, locals=None, fromlist=(), level=0):
@@ -125,8 +130,20 @@ class Shelf:
             self._added[name] = [(now.index(entry) < first, entry) for entry in added]
             known.extend(added)
 
+    def _note_at_exit(self, function, *args, **keywords):
+        """Stands in for `atexit.register` while modules are loaded. It may be kept by one of them."""
+        if atexit.register != self._note_at_exit:
+            return self._register(function, *args, **keywords)
+        self._ends.append((function, args, keywords))
+        return function
+
+    def _forget_at_exit(self, function):
+        self._ends = [entry for entry in self._ends if entry[0] != function]
+        self._unregister(function)
+
     def __exit__(self, *_):
         builtins.__import__ = self._import
+        atexit.register, atexit.unregister = self._register, self._unregister
         _warnings.filters[:] = self._filters
         _forget_decisions()
 
@@ -152,7 +169,18 @@ class Shelf:
             if "." not in name:
                 self._files[name] = _mark(getattr(module, "__spec__", None))
         self._loaded = dict(self._hidden)
+        for entry in self._ends:
+            # It belongs to the module that has defined it, whoever had it registered.
+            owner = getattr(entry[0], "__module__", None)
+            if owner in self._hidden:
+                self._at_exit.setdefault(owner, []).append(entry)
+            else:
+                self._call_at_exit(entry)
         self._install()
+
+    def _call_at_exit(self, entry):
+        function, args, keywords = entry
+        self._register(function, *args, **keywords)
 
     def _install(self):
         """Answers imports before the import system does, and leaves no trace in what it shows."""
@@ -206,6 +234,8 @@ class Shelf:
             for front, entry in self._added.get(each, ()):
                 _warnings.filters.insert(0 if front else len(_warnings.filters), entry)
                 _forget_decisions()
+            for entry in self._at_exit.get(each, ()):
+                self._call_at_exit(entry)
             if each in _REFRESH:
                 _REFRESH[each](module)
         return name in sys.modules
