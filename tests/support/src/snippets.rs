@@ -37,6 +37,15 @@ pub const PYTHON: &[&str] = &[
     "import os; print(os.getpid() == os.getsid(0), os.getpgrp() == os.getpid())",
     "import os\ntry: os.wait()\nexcept ChildProcessError as e: print(e)",
     "import atexit; atexit.register(print, 'bye'); print('hi')",
+    "import atexit; print(atexit._ncallbacks())",
+    "import atexit, logging; print(atexit._ncallbacks())",
+    "import atexit, multiprocessing.util, concurrent.futures.thread; print(atexit._ncallbacks())",
+    "import atexit, logging; atexit.unregister(logging.shutdown); print(atexit._ncallbacks())",
+    "import logging.handlers as h\nlog = h.logging.getLogger()\n\
+     log.addHandler(h.MemoryHandler(9, target=h.logging.StreamHandler()))\nlog.warning('written at the end')",
+    "import weakref\nclass A: pass\na = A()\nweakref.finalize(a, print, 'final')\nprint('x')",
+    "import sys, types\nclass A:\n    def __del__(self): print('del')\nm = types.ModuleType('m')\nm._a = A()\n\
+     sys.modules['m'] = m\nsys.modules['n'] = A()\nsys.last_value = A()\ndel m\nprint('x')",
     "class A:\n    def __del__(self): print('del')\na = A()\nprint('x')",
     "class A:\n    def __del__(self): print('del')\na = A()\ndef f(): return a\na.f = f\nprint('x')",
     "import threading, time\ndef f():\n    time.sleep(.1); print('t')\nthreading.Thread(target=f).start()\n\

@@ -8,7 +8,6 @@ it wants to be called at the end of the interpreter is called only if it has com
 
 import _frozen_importlib as bootstrap
 import _warnings
-import atexit
 import builtins
 import os
 import sys
@@ -87,6 +86,10 @@ class Shelf:
 
     def __enter__(self):
         """Begins to record which module needs which others."""
+        # Not at the top: a fresh interpreter does not have it.
+        import atexit
+
+        self._atexit = atexit
         self._import = builtins.__import__
         builtins.__import__ = self._recording_import
         self._filters = list(_warnings.filters)
@@ -132,7 +135,7 @@ class Shelf:
 
     def _note_at_exit(self, function, *args, **keywords):
         """Stands in for `atexit.register` while modules are loaded. It may be kept by one of them."""
-        if atexit.register != self._note_at_exit:
+        if self._atexit.register != self._note_at_exit:
             return self._register(function, *args, **keywords)
         self._ends.append((function, args, keywords))
         return function
@@ -143,7 +146,7 @@ class Shelf:
 
     def __exit__(self, *_):
         builtins.__import__ = self._import
-        atexit.register, atexit.unregister = self._register, self._unregister
+        self._atexit.register, self._atexit.unregister = self._register, self._unregister
         _warnings.filters[:] = self._filters
         _forget_decisions()
 
