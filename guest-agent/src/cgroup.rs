@@ -322,13 +322,13 @@ fn keyed_value(path: &Path, key: &str) -> Option<u64> {
 fn read_short(file: &File) -> Option<String> {
     let mut text = [0; 1024];
     let n = file.read_at(&mut text, 0).ok()?;
-    Some(String::from_utf8_lossy(&text[..n]).into_owned())
+    String::from_utf8(text[..n].to_vec()).ok()
 }
 
 /// The number behind `key` in `key number` lines.
 fn value_of(text: &str, key: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.split_ascii_whitespace().next() == Some(key))?;
-    line.split_ascii_whitespace().nth(1)?.parse().ok()
+    let value = |line: &str| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok();
+    text.split('\n').find_map(value)
 }
 
 fn total_memory() -> io::Result<u64> {

@@ -1,10 +1,11 @@
-//! What opening the gate needs, found and opened before the snapshot.
+//! What opening the gate and the first execution need, found and opened before the snapshot.
 //!
 //! Between a quiesce and the restores of its snapshot nothing runs, so what was found then is still true. Every
 //! clone would otherwise walk the same paths first, and walk them slowly.
 
 use std::fs::File;
 use std::io;
+use std::thread;
 
 use crate::agent::Agent;
 use crate::cgroup::SandboxLimits;
@@ -22,6 +23,9 @@ pub struct Ahead {
     pub identity: Identity,
     /// The sandbox's limits.
     pub limits: SandboxLimits,
+    /// Opened by the user, which the kernel knows for as long as this is open. Otherwise it would make what it keeps
+    /// of a user for the first program, and take it down after the last.
+    _user: Option<File>,
 }
 
 impl Ahead {
@@ -35,6 +39,18 @@ impl Ahead {
             interpreters: interpreters::anyone()?,
             identity: Identity::find(),
             limits: agent.cgroups.sandbox_limits()?,
+            _user: agent.default_account().ok().and_then(|account| open_as(account.uid)),
         })
     }
+}
+
+/// Opens a file as this user, where the agent may become it.
+fn open_as(uid: u32) -> Option<File> {
+    let open = move || {
+        // SAFETY: the call takes plain numbers. It changes this thread alone, which opens a file and ends.
+        // JUSTIFICATION: the C library's would change every thread of the agent.
+        let changed = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) } == 0;
+        if changed { File::open("/dev/null").ok() } else { None }
+    };
+    thread::spawn(open).join().ok().flatten()
 }

@@ -7,6 +7,7 @@
 //! snapshot. The gate gives up the rank before anything of a caller's runs, the end of the first execution the
 //! processor (docs/decisions/0071-one-processor-until-the-first-result.md).
 
+use std::hint::black_box;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -26,8 +27,13 @@ static KEPT: AtomicBool = AtomicBool::new(false);
 /// The rank the thread had before.
 static BEFORE: AtomicI32 = AtomicI32::new(0);
 
+/// Memory that is at hand for the first execution. Most need less; a page the kernel has to add costs a clone more
+/// than anything that is done with it.
+const AT_HAND: usize = 64 * 1024;
+
 /// Takes it up. Where the agent has no right to it, or the place no such processor, nothing is lost but time.
 pub fn take() {
+    drop(black_box(vec![1_u8; AT_HAND]));
     let mut one = CpuSet::new();
     if one.set(INTERRUPTS).is_ok() {
         KEPT.store(sched_setaffinity(THIS_THREAD, &one).is_ok(), Ordering::Relaxed);
