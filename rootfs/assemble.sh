@@ -4,7 +4,7 @@
 # the work directory. Called by `cargo xtask rootfs`:
 #
 #   assemble.sh unpack TREE BASE_TAR
-#   assemble.sh finish TREE BASE_TREE AGENT END USER UID GID HOME SHELL OVERLAY…
+#   assemble.sh finish TREE BASE_TREE AGENT END WAKE USER UID GID HOME SHELL OVERLAY…
 #   assemble.sh pack   TREE IMAGE EPOCH UUID
 #
 # TREE shares its files with BASE_TREE by hard links, which makes a new agent cheap.
@@ -29,8 +29,8 @@ unpack)
     tar -xf "$1" -C "$tree" --numeric-owner --same-permissions --exclude='./dev/*'
     ;;
 finish)
-    base=$1 agent=$2 end=$3 user=$4 uid=$5 gid=$6 home=$7 shell=$8
-    shift 8
+    base=$1 agent=$2 end=$3 wake=$4 user=$5 uid=$6 gid=$7 home=$8 shell=$9
+    shift 9
     cp -a --link "$base" "$tree"
     # The mount points the agent expects in a read-only root.
     for dir in proc sys dev run mnt tmp home root; do mkdir -p "$tree/$dir"; done
@@ -71,6 +71,7 @@ finish)
     install -m 755 -o 0 -g 0 "$agent" "$tree/usr/sbin/rekindle-agent"
     ln -sf rekindle-agent "$tree/usr/sbin/init"
     install -m 644 -o 0 -g 0 "$end" "$tree/usr/lib/rekindle/end.node"
+    install -m 644 -o 0 -g 0 "$wake" "$tree/usr/lib/rekindle/rekindle_warm/wake.abi3.so"
     ;;
 pack)
     mkfs.erofs --quiet -T "$2" -U "$3" "$1" "$tree"

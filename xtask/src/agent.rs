@@ -1,4 +1,4 @@
-//! `cargo xtask agent`: the guest agent as one static binary. Images also get `rootfs/end`, beside it.
+//! `cargo xtask agent`: the guest agent as one static binary. Images also get `rootfs/end` and `rootfs/wake`, beside it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,6 +18,8 @@ pub struct Programs {
     pub agent: PathBuf,
     /// What ends a Node at once.
     pub end: PathBuf,
+    /// What wakes a Python.
+    pub wake: PathBuf,
 }
 
 /// Builds the agent and says where it is.
@@ -33,7 +35,7 @@ pub fn build() -> Result<Programs> {
 
 /// All of it, with an agent that was built already.
 pub fn with_agent(agent: PathBuf) -> Result<Programs> {
-    Ok(Programs { agent, end: build_end()? })
+    Ok(Programs { agent, end: build_addon("end")?, wake: build_addon("wake")? })
 }
 
 fn build_agent() -> Result<PathBuf> {
@@ -50,16 +52,19 @@ fn build_agent() -> Result<PathBuf> {
     .hint("cargo's messages above say why; `libc6-dev` holds the static C library")
 }
 
-fn build_end() -> Result<PathBuf> {
-    let target = repo::target_dir().join("end");
+/// Builds what is loaded by an interpreter of a guest, and stands apart from the workspace.
+fn build_addon(name: &str) -> Result<PathBuf> {
+    let target = repo::target_dir().join(name);
     let status = cargo()
-        .args(["build", "--release", "--locked", "--manifest-path", "rootfs/end/Cargo.toml", "--target-dir"])
+        .args(["build", "--release", "--locked", "--manifest-path"])
+        .arg(format!("rootfs/{name}/Cargo.toml"))
+        .arg("--target-dir")
         .arg(&target)
         .status()
         .context("cannot start cargo")?;
-    let path = target.join("release/librekindle_end.so");
+    let path = target.join(format!("release/librekindle_{name}.so"));
     (|| {
-        ensure!(status.success() && path.is_file(), "rootfs/end does not build");
+        ensure!(status.success() && path.is_file(), "rootfs/{name} does not build");
         Ok(path)
     })()
     .hint("cargo's messages above say why")

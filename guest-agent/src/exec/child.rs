@@ -33,11 +33,11 @@ pub struct Footing<'a> {
     pub cgroup: Option<BorrowedFd<'a>>,
     /// A process limit per user, for places without a pids controller. 0 for none.
     pub processes: u64,
-    /// A socket to the agent, which the program finds as descriptor [`CONTROL`].
-    pub control: Option<BorrowedFd<'a>>,
+    /// What connects it with the agent, which the program finds as descriptors from [`CONTROL`] on.
+    pub control: &'a [BorrowedFd<'a>],
 }
 
-/// Where a program of the agent's own finds its socket: far from the descriptors it opens itself, so that
+/// Where a program of the agent's own finds its first line to the agent: far from the descriptors it opens itself, so that
 /// those have the numbers they have without it.
 pub const CONTROL: RawFd = 1000;
 
@@ -87,7 +87,7 @@ struct Prepared {
     stdio: [RawFd; 3],
     terminal: bool,
     processes: u64,
-    control: Option<RawFd>,
+    control: Vec<RawFd>,
     verdict: RawFd,
 }
 
@@ -113,7 +113,7 @@ pub fn start(spec: &Spec, footing: &Footing<'_>) -> io::Result<Child> {
         stdio: footing.stdio.map(|fd| fd.as_raw_fd()),
         terminal: footing.terminal,
         processes: footing.processes,
-        control: footing.control.map(|fd| fd.as_raw_fd()),
+        control: footing.control.iter().map(AsRawFd::as_raw_fd).collect(),
         verdict: report.as_raw_fd(),
     };
     // SAFETY: `become_program` makes system calls only, on memory that `prepared` holds, and never returns.
@@ -230,13 +230,13 @@ fn set_up(prepared: &Prepared) -> Result<(), Step> {
         // As the user: it must be able to enter.
         done(libc::chdir(prepared.cwd.as_ptr()), Step::Directory)?;
         libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int);
-        if let Some(control) = prepared.control {
+        for (control, place) in prepared.control.iter().zip(CONTROL..) {
             // The agent has far fewer descriptors than this, but what is left of them must not be replaced.
-            if prepared.verdict == CONTROL {
+            if prepared.verdict >= CONTROL || *control >= CONTROL {
                 return Err(Step::Stdio);
             }
-            done(libc::dup2(control, CONTROL), Step::Stdio)?;
-            done(libc::fcntl(CONTROL, libc::F_SETFD, 0), Step::Stdio)?;
+            done(libc::dup2(*control, place), Step::Stdio)?;
+            done(libc::fcntl(place, libc::F_SETFD, 0), Step::Stdio)?;
         }
     }
     Ok(())

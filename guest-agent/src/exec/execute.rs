@@ -189,7 +189,8 @@ impl Execution {
         if let Ok(Some(to_host)) = sending.await {
             finish(to_host).await;
         }
-        // Beside the event loop, which may not have sent the result yet: the kernel takes milliseconds for it.
+        // The event loop sends the result first. Then beside it: the kernel takes milliseconds for what follows.
+        tokio::task::yield_now().await;
         let tidied = tokio::task::spawn_blocking(move || {
             if let Some(group) = ended.and_then(Self::into_group) {
                 group.close();
@@ -303,7 +304,7 @@ fn begin(agent: &Agent, spec: &Spec, group: Option<&ExecutionGroup>) -> io::Resu
             terminal: spec.terminal.is_some(),
             cgroup: group.map(ExecutionGroup::dir),
             processes: if agent.cgroups.controllers().pids { 0 } else { u64::from(spec.pids) },
-            control: None,
+            control: &[],
         };
         child::start(spec, &footing).map(|child| (child.pid, child))
     };

@@ -128,6 +128,17 @@ impl Channel {
         }
     }
 
+    /// Writes what there is room for now, which may be nothing.
+    ///
+    /// # Errors
+    /// When the program has closed its end.
+    pub fn write_now(&self, data: &[u8]) -> io::Result<usize> {
+        match nix::unistd::write(self.fd.get_ref(), data) {
+            Err(nix::errno::Errno::EAGAIN) => Ok(0),
+            other => Ok(other?),
+        }
+    }
+
     /// Writes everything.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use crate::reaper::Exit;
 use crate::warm::fits::fits;
 use crate::warm::parked::{Parked, Prepared};
 use crate::warm::pool::Kind;
-use crate::warm::request::{Footing, Order, encode, source};
+use crate::warm::request::{Order, encode, source};
 
 /// A process that has been claimed.
 pub struct Claimed {
@@ -42,14 +42,13 @@ pub async fn claim(
     untouched: bool,
 ) -> io::Result<Option<Claimed>> {
     let Some(mut parked) = take(agent, spec).await else { return Ok(None) };
-    let footing = Footing::of(spec);
-    let as_prepared = parked.prepared.as_ref().is_some_and(|prepared| prepared.footing == footing);
+    let as_prepared = parked.prepared.as_ref().is_some_and(|prepared| prepared.footing.is_of(spec));
     let (ends, own_ends) = streams(&mut parked, spec)?;
     let order =
         if untouched && as_prepared && own_ends.iter().all(Option::is_none) { Order::Go } else { Order::Run };
-    let request = encode(order, spec, &footing, &own_ends)?;
+    let request = encode(order, spec, &own_ends)?;
     let moved = group.is_none_or(|group| group.take_in(parked.pid).is_ok());
-    if !moved || parked.tell(&request).await.is_err() {
+    if !moved || parked.line.tell(&request).await.is_err() {
         // It has ended, or will now.
         let _ = kill(Pid::from_raw(parked.pid), Signal::SIGKILL);
         return Ok(None);

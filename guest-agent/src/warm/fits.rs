@@ -44,6 +44,10 @@ pub fn fits(agent: &Agent, spec: &Spec) -> Option<Language> {
         return None;
     }
     let expected = Environment::build(&spec.account, false, []);
+    if spec.environment == expected && spec.cwd.to_str().is_some() {
+        // As most are: there is nothing to look at.
+        return Some(language);
+    }
     let fixed = FIXED.iter().all(|name| {
         std::str::from_utf8(name).is_ok_and(|name| spec.environment.get(name) == expected.get(name))
     });

@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 use crate::agent::Agent;
 use crate::exec::child::CONTROL;
 use crate::reaper::Exit;
-use crate::warm::parked::{Parked, hear, pair};
+use crate::warm::line::Line;
+use crate::warm::parked::Parked;
 use crate::warm::start::spawn;
 
 /// It. Dropping it hangs up, which ends it.
@@ -31,7 +32,7 @@ impl Forker {
         let argv = [c"python3".to_owned(), c"-c".to_owned(), CString::new(source)?];
         let (control, theirs) =
             socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
-        let (_, exit) = spawn(agent, argv.into(), &[], theirs.as_fd()).await?;
+        let (_, exit) = spawn(agent, argv.into(), &[], &[theirs.as_fd()]).await?;
         Ok(Self { control, _exit: exit })
     }
 
@@ -40,19 +41,19 @@ impl Forker {
     /// # Errors
     /// When it is gone.
     pub async fn park(&self, agent: &Agent) -> io::Result<Parked> {
-        let (control, theirs) = pair()?;
-        let descriptors = [theirs.as_raw_fd()];
+        let (line, theirs) = Line::lay()?;
+        let descriptors = theirs.each_ref().map(AsRawFd::as_raw_fd);
         let message = [ControlMessage::ScmRights(&descriptors)];
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         sendmsg::<()>(self.control.as_raw_fd(), &[IoSlice::new(b"f")], &message, flags, None)?;
         drop(theirs);
         // Its process id from the forker, and a dot from the copy itself, in whatever order.
-        let heard = hear(&control, |heard| heard.contains(&b'\n') && heard.contains(&b'.')).await?;
+        let heard = line.hear(|heard| heard.contains(&b'\n') && heard.contains(&b'.')).await?;
         let digits: String =
             heard.iter().filter(|byte| byte.is_ascii_digit()).map(|byte| *byte as char).collect();
         let pid = digits.parse().map_err(|_| io::Error::other("the forker named no process"))?;
         let (pidfd, exit) = agent.reaper.adopt_orphan(pid)?;
-        Ok(Parked { pid, pidfd, exit, control, prepared: None })
+        Ok(Parked { pid, pidfd, exit, line, prepared: None })
     }
 }
 

@@ -15,6 +15,7 @@ mod claim;
 mod fits;
 mod forker;
 mod imports;
+mod line;
 mod node;
 mod parked;
 mod pool;

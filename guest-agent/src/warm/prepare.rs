@@ -16,7 +16,7 @@ use crate::exec::stdio;
 use crate::failure::Failure;
 use crate::restore::Sandbox;
 use crate::warm::fits::fits;
-use crate::warm::parked::{Parked, Prepared, hear};
+use crate::warm::parked::{Parked, Prepared};
 use crate::warm::request::{Footing, Order, encode};
 
 /// Prepares it for an execution of `language` in which nothing but the source is asked for.
@@ -28,24 +28,23 @@ pub async fn prepare(agent: &Arc<Agent>, language: Language, mut parked: Parked)
     let (ends, own_ends) = stdio::open(&spec)?;
     // Its own it opens itself.
     let mut own_ends = own_ends.map(Some);
-    let footing = Footing::of(&spec);
     if language == Language::Node {
         // It can have no more descriptors meanwhile: what it opened would be there when its program starts.
         let before = limit_files(parked.pid, None)?;
         limit_files(parked.pid, Some(&libc::rlimit { rlim_cur: own_ends.len() as u64, ..before }))?;
-        tell(&parked, &encode(Order::Rehearse, &spec, &footing, &own_ends)?).await?;
+        tell(&parked, &encode(Order::Rehearse, &spec, &own_ends)?).await?;
         limit_files(parked.pid, Some(&before))?;
         own_ends = [None, None, None];
     }
-    tell(&parked, &encode(Order::Prepare, &spec, &footing, &own_ends)?).await?;
-    parked.prepared = Some(Prepared { ends, footing });
+    tell(&parked, &encode(Order::Prepare, &spec, &own_ends)?).await?;
+    parked.prepared = Some(Prepared { ends, footing: Footing::of(&spec) });
     Ok(parked)
 }
 
 /// Tells it something and waits until it is done.
 async fn tell(parked: &Parked, request: &[u8]) -> io::Result<()> {
-    parked.tell(request).await?;
-    hear(&parked.control, |heard| heard.contains(&b'.')).await.map(drop)
+    parked.line.tell(request).await?;
+    parked.line.hear(|heard| heard.contains(&b'.')).await.map(drop)
 }
 
 /// How many descriptors a process may have, and from now on, if that is said.

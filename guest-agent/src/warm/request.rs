@@ -9,9 +9,12 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use rekindle_protocol::wire::Language;
 
+use crate::exec::Account;
+use crate::exec::environment::Environment;
 use crate::exec::spec::Spec;
 
 /// What a parked process is to do.
@@ -27,24 +30,36 @@ pub enum Order {
     Run,
 }
 
-/// Where and as whom an execution runs, in its strings.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Footing(Vec<u8>);
+/// Where and as whom an execution runs.
+#[derive(Debug)]
+pub struct Footing {
+    account: Account,
+    cwd: PathBuf,
+    environment: Environment,
+}
 
 impl Footing {
     /// That of an execution.
     pub fn of(spec: &Spec) -> Self {
-        let account = &spec.account;
-        let groups: Vec<String> = account.groups.iter().map(u32::to_string).collect();
-        let mut strings = Vec::new();
-        push(&mut strings, account.uid.to_string().as_bytes());
-        push(&mut strings, account.gid.to_string().as_bytes());
-        push(&mut strings, groups.join(",").as_bytes());
-        push(&mut strings, spec.cwd.as_os_str().as_bytes());
-        for variable in spec.environment.to_c_strings() {
-            push(&mut strings, variable.as_bytes());
-        }
-        Self(strings)
+        Self { account: spec.account.clone(), cwd: spec.cwd.clone(), environment: spec.environment.clone() }
+    }
+
+    /// Whether it is that of this execution, too.
+    pub fn is_of(&self, spec: &Spec) -> bool {
+        self.account == spec.account && self.cwd == spec.cwd && self.environment == spec.environment
+    }
+}
+
+/// Its strings.
+fn push_footing(strings: &mut Vec<u8>, spec: &Spec) {
+    let account = &spec.account;
+    let groups: Vec<String> = account.groups.iter().map(u32::to_string).collect();
+    push(strings, account.uid.to_string().as_bytes());
+    push(strings, account.gid.to_string().as_bytes());
+    push(strings, groups.join(",").as_bytes());
+    push(strings, spec.cwd.as_os_str().as_bytes());
+    for variable in spec.environment.to_c_strings() {
+        push(strings, variable.as_bytes());
     }
 }
 
@@ -52,12 +67,7 @@ impl Footing {
 ///
 /// # Errors
 /// When the kernel gives no random bytes.
-pub fn encode(
-    order: Order,
-    spec: &Spec,
-    footing: &Footing,
-    stdio: &[Option<OwnedFd>; 3],
-) -> io::Result<Vec<u8>> {
+pub fn encode(order: Order, spec: &Spec, stdio: &[Option<OwnedFd>; 3]) -> io::Result<Vec<u8>> {
     // The length comes first.
     let mut request = vec![0; 4];
     let name: &[u8] = match order {
@@ -79,7 +89,7 @@ pub fn encode(
         for fd in stdio {
             push(&mut request, fd.as_ref().map(opened).unwrap_or_default().as_bytes());
         }
-        request.extend_from_slice(&footing.0);
+        push_footing(&mut request, spec);
     }
     let length = request.len() as u32 - 4;
     request[..4].copy_from_slice(&length.to_le_bytes());

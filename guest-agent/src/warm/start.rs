@@ -60,7 +60,7 @@ pub async fn spawn(
     agent: &Agent,
     argv: Vec<CString>,
     env: &[wire::EnvVar],
-    control: BorrowedFd<'_>,
+    control: &[BorrowedFd<'_>],
 ) -> io::Result<(Child, oneshot::Receiver<Exit>)> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     let spec = Spec::own(argv, env);
@@ -69,7 +69,7 @@ pub async fn spawn(
         terminal: false,
         cgroup: agent.cgroups.warm(),
         processes: 0,
-        control: Some(control),
+        control,
     };
     let started = agent.reaper.adopt(|| child::start(&spec, &footing).map(|child| (child.pid, child)))?;
     started.0.running(&spec).await.map_err(|failure| io::Error::other(failure.to_string()))?;

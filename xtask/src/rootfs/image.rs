@@ -43,6 +43,7 @@ pub struct Plan {
     agent: PathBuf,
     agent_sha256: String,
     end: PathBuf,
+    wake: PathBuf,
     overlays: Vec<PathBuf>,
 }
 
@@ -64,6 +65,7 @@ pub fn plan(recipe: &Recipe, programs: &Programs) -> Result<Plan> {
         .add("base", &base_key)
         .add("agent", &agent_sha256)
         .add("end", fs::read(&programs.end).context("cannot read what ends a Node")?)
+        .add("wake", fs::read(&programs.wake).context("cannot read what wakes a Python")?)
         .add("user", serde_json::to_string(&recipe.user)?)
         .add("assemble", fs::read(root.join("assemble.sh")).context("cannot read rootfs/assemble.sh")?)
         .add("erofs-utils", setup::installed_version("erofs-utils")?.unwrap_or_default());
@@ -80,8 +82,9 @@ pub fn plan(recipe: &Recipe, programs: &Programs) -> Result<Plan> {
         }
         overlays.push(dir);
     }
-    let (name, end) = (recipe.name.clone(), std::path::absolute(&programs.end)?);
-    Ok(Plan { name, key: key.finish(), base_key, agent, agent_sha256, end, overlays })
+    let (end, wake) = (std::path::absolute(&programs.end)?, std::path::absolute(&programs.wake)?);
+    let name = recipe.name.clone();
+    Ok(Plan { name, key: key.finish(), base_key, agent, agent_sha256, end, wake, overlays })
 }
 
 /// Makes [`IMAGE`] and its manifest in `work` from the base in `base_dir`.
@@ -118,7 +121,7 @@ pub fn assemble(job: &mut Job, recipe: &Recipe, plan: &Plan, base_dir: &Path, wo
         script(Some(&base_owners), &owners, "finish")
             .arg(&tree)
             .arg(base_dir.join(base::TREE))
-            .args([&plan.agent, &plan.end])
+            .args([&plan.agent, &plan.end, &plan.wake])
             .args([&user.name, &user.uid.to_string(), &user.gid.to_string(), &user.home, &user.shell])
             .args(&plan.overlays),
     )?;
@@ -166,12 +169,14 @@ mod tests {
     fn a_new_agent_makes_a_new_image_on_the_same_base() {
         let recipe = Recipe::load(&repo::root().join("rootfs"), "minimal").unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let programs = Programs { agent: dir.path().join("agent"), end: dir.path().join("end") };
-        fs::write(&programs.agent, "one").unwrap();
-        fs::write(&programs.end, "one").unwrap();
+        let place = |name: &str| dir.path().join(name);
+        let programs = Programs { agent: place("agent"), end: place("end"), wake: place("wake") };
+        for program in [&programs.agent, &programs.end, &programs.wake] {
+            fs::write(program, "one").unwrap();
+        }
         let first = plan(&recipe, &programs).unwrap();
         assert_eq!(plan(&recipe, &programs).unwrap().key, first.key);
-        for changed in [&programs.agent, &programs.end] {
+        for changed in [&programs.agent, &programs.end, &programs.wake] {
             fs::write(changed, "two").unwrap();
             let second = plan(&recipe, &programs).unwrap();
             assert_ne!(second.key, first.key);

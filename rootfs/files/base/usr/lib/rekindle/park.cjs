@@ -10,7 +10,9 @@
 // nothing when the program runs, a step and an error number when it does not.
 'use strict';
 
-const CONTROL = 1000;
+// What the agent asks is read from the first, and answered to the second.
+const REQUESTS = 1000;
+const ANSWERS = 1001;
 const STEP = { stdio: 1, user: 3, directory: 4, program: 5 };
 const EIO = 5;
 // Numbers of V8's generators that are left out at random, at most.
@@ -129,7 +131,7 @@ function receive() {
   let have = 0;
   do {
     if (have === inbox.length) inbox = Buffer.concat([inbox], 2 * have);
-    const n = fs.readSync(CONTROL, inbox, have, inbox.length - have);
+    const n = fs.readSync(REQUESTS, inbox, have, inbox.length - have);
     // The agent is gone.
     if (n === 0) process.reallyExit(0);
     have += n;
@@ -196,7 +198,7 @@ function prepare() {
     const { options, milestones } = reach();
     Object.defineProperty(options, '--eval', { get: () => wait({ options, milestones }) });
   } catch (error) {
-    fs.writeSync(CONTROL, `!${error.message}\n`);
+    fs.writeSync(ANSWERS, `!${error.message}\n`);
     process.reallyExit(1);
   }
 }
@@ -270,7 +272,7 @@ function wait({ options, milestones }) {
   forget('');
   options['--require'] = [];
   Object.defineProperty(options, '--eval', { value: '', writable: true, enumerable: true, configurable: true });
-  fs.writeSync(CONTROL, '.');
+  fs.writeSync(ANSWERS, '.');
   const now = {};
   try {
     for (;;) {
@@ -284,16 +286,17 @@ function wait({ options, milestones }) {
         makeOutput();
         settle();
       }
-      fs.writeSync(CONTROL, '.');
+      fs.writeSync(ANSWERS, '.');
     }
   } catch (error) {
     const verdict = Buffer.alloc(5);
     verdict.writeUInt8(now.step, 0);
     verdict.writeInt32LE(-error.errno || EIO, 1);
-    fs.writeSync(CONTROL, verdict);
+    fs.writeSync(ANSWERS, verdict);
     process.reallyExit(127);
   }
-  fs.closeSync(CONTROL);
+  fs.closeSync(REQUESTS);
+  fs.closeSync(ANSWERS);
   return options['--eval'];
 }
 

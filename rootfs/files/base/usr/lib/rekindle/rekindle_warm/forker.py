@@ -1,8 +1,8 @@
 """The process that parked copies are forked from. Started by the agent, as root, before the snapshot.
 
-Its control socket brings one byte and one descriptor for each copy wanted: the copy's own control
-socket. The copy is forked twice, so that it becomes a child of the agent; the forker then tells the
-agent its process id through the same socket.
+Its control socket brings one byte and two descriptors for each copy wanted: where the copy reads its
+requests, and where it answers. The copy is forked twice, so that it becomes a child of the agent; the
+forker then tells the agent its process id in the copy's place.
 """
 
 import os
@@ -37,7 +37,7 @@ def serve(control, modules):
     gc.collect()
     gc.freeze()
     while True:
-        order, descriptors, _, _ = socket.recv_fds(door, 1, 1)
+        order, descriptors, _, _ = socket.recv_fds(door, 1, 2)
         if not order:
             os._exit(0)
         middle = os.fork()
@@ -49,8 +49,10 @@ def serve(control, modules):
             door.detach()
             for descriptor in (control, told, tell):
                 os.close(descriptor)
-            claim.park(descriptors[0], loaded)
+            claim.park(*descriptors, loaded)
         os.waitpid(middle, 0)
         # Only now is the copy a child of the agent.
-        os.write(descriptors[0], os.read(told, 32))
-        os.close(descriptors[0])
+        requests, answers = descriptors
+        os.write(answers, os.read(told, 32))
+        os.close(requests)
+        os.close(answers)

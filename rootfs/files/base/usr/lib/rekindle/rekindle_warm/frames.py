@@ -9,6 +9,11 @@ found out and checked, not assumed: on an interpreter where it is not found, the
 import ctypes
 import sys
 
+try:
+    from . import wake
+except ImportError:
+    wake = None
+
 _WORDS = 64
 _api = ctypes.pythonapi
 _api.PyThreadState_Get.restype = ctypes.c_void_p
@@ -50,3 +55,9 @@ def alone(function, *args):
     finally:
         _frame.value = below
         _left.value -= depth
+
+
+if hidden and wake is not None:
+    # The same, in fewer steps.
+    wake.place(_pointer, _number)
+    alone = wake.alone

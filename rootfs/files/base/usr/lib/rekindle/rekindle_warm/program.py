@@ -20,8 +20,17 @@ import weakref
 
 from . import frames
 
-# Looked up ahead: nobody waits for it here.
-_flush_c = ctypes.CDLL(None).fflush
+try:
+    from .wake import end as _end
+except ImportError:
+    # Looked up ahead: nobody waits for it here.
+    _flush_c = ctypes.CDLL(None).fflush
+
+    def _end(status):
+        _flush_c(None)
+        os._exit(status)
+
+
 _FLUSH_FAILED = 120
 
 
@@ -78,8 +87,7 @@ def run(source, kept):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     # Not through `exit`: it would run the destructors of every library that was loaded beforehand.
-    _flush_c(None)
-    os._exit(status)
+    _end(status)
 
 
 def _strip(error):
@@ -90,7 +98,7 @@ def _strip(error):
     error.__traceback__ = trace
 
 
-_OWN_FILES = {frames.alone.__code__.co_filename, run.__code__.co_filename}
+_OWN_FILES = {frames._find.__code__.co_filename, run.__code__.co_filename}
 
 
 def _report(error):
@@ -168,16 +176,21 @@ def _flush():
 
 def _take_down(kept):
     """Lets go of the program's own modules, so that finalizers of what they hold run."""
+    names, modules, alive = vars(sys), sys.modules, []
     for name in ("last_exc", "last_type", "last_value", "last_traceback"):
-        vars(sys).pop(name, None)
+        if name in names:
+            del names[name]
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
-    own = {name: module for name, module in sys.modules.items() if id(module) not in kept}
-    alive = [weakref.ref(module) for module in own.values() if isinstance(module, types.ModuleType)]
-    sys.modules.update(dict.fromkeys(own))
-    own = module = None
+    for name in list(modules):
+        module = modules[name]
+        if id(module) not in kept:
+            modules[name] = None
+            if isinstance(module, types.ModuleType):
+                alive.append(weakref.ref(module))
+    module = None
     gc.collect()
-    for reference in reversed(alive):
-        module = reference()
+    while alive:
+        module = alive.pop()()
         if module is not None:
             _clear(vars(module))
     module = None
