@@ -76,6 +76,36 @@ async fn the_first_python_of_a_clone_is_warm_and_cannot_be_told_from_a_plain_one
     vm.stop().await;
 }
 
+/// Programs whose first steps only a clone's first execution takes: it is received and made the user's by
+/// `rootfs/wake`.
+const FIRST: [&str; 4] = [
+    "import os, sys\nread = lambda name: open(f'/proc/self/{name}', 'rb').read()\n\
+     status = [l for l in read('status').split(b'\\n') if l[:4] in (b'Uid:', b'Gid:', b'Grou', b'CapE', b'SigB', b'SigI')]\n\
+     print(read('cmdline'), read('environ'), status, os.getcwd(), sorted(os.listdir('/proc/self/fd')))\n\
+     print(os.stat('/proc/self').st_uid, os.umask(0), sys.argv, sys.orig_argv, len(sys._getframe().f_code.co_names))",
+    "# caf\u{e9} \u{1f40d}\nimport sys; print(ascii(sys.orig_argv))\ndef f(): raise ValueError('\u{df}')\nf()",
+    "",
+    "import sys; sys.exit(7)",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_wakes_a_python_leaves_nothing_of_its_own() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let long =
+        format!("x = '{}'\nprint(len(x), len(open('/proc/self/cmdline').read()))", "y".repeat(100_000));
+    for source in FIRST.iter().copied().chain([long.as_str()]) {
+        let vm = lab.clone().await;
+        let first = run(&vm, python(source)).await;
+        assert_eq!(first.interpreter, Some(Interpreter::Warmed), "{source}");
+        let plain = run(&vm, ExecuteRequest { plain_interpreter: true, ..python(source) }).await;
+        assert_eq!(seen(&first), seen(&plain), "{source}");
+        let loaded = "print('wake.abi3.so' in open('/proc/self/maps').read())";
+        assert_eq!(warmed(&vm, python, loaded).await.stdout.text, "True\n");
+        vm.stop().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn warm_interpreters_of_clones_share_no_randomness_and_bring_their_libraries() {
     let lab = lab!();
