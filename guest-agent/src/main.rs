@@ -26,6 +26,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::sys::signal::SigSet;
+
 use crate::agent::Agent;
 use crate::config::Config;
 
@@ -44,6 +46,14 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What every thread beside the event loop's does first.
+fn begin_thread() {
+    restore::poise::roam();
+    // The kernel drops a signal the first process does not want, but not if the main thread blocks it at that moment,
+    // as it does while a child is born, and another thread does not: then the signal ends the whole agent.
+    let _ = SigSet::all().thread_block();
 }
 
 fn run() -> Result<(), String> {
@@ -76,7 +86,7 @@ fn run() -> Result<(), String> {
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_stack_size(512 * 1024)
         .thread_keep_alive(THREAD_PATIENCE)
-        .on_thread_start(restore::poise::roam)
+        .on_thread_start(begin_thread)
         .build()
         .map_err(|error| format!("no runtime: {error}"))?;
     runtime.block_on(async {
