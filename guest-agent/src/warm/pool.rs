@@ -17,7 +17,7 @@ const MAX_FORKERS: u32 = 3;
 pub struct Warm {
     state: Mutex<State>,
     /// Held while interpreters are started, one after the other.
-    pub filling: tokio::sync::Mutex<()>,
+    pub filling: Arc<tokio::sync::Mutex<()>>,
     /// Held while a copy of Python is made.
     pub copying: tokio::sync::Mutex<()>,
 }

@@ -16,9 +16,15 @@ pub fn refill(agent: &Arc<Agent>) {
     if agent.warm.missing().is_none() {
         return;
     }
+    // Held from here on, so that whoever waits for the interpreters cannot come before them.
+    let held = agent.warm.filling.clone().try_lock_owned();
     let agent = agent.clone();
     tokio::spawn(async move {
-        if let Err(error) = fill(&agent).await {
+        let _one_at_a_time = match held {
+            Ok(held) => held,
+            Err(_) => agent.warm.filling.clone().lock_owned().await,
+        };
+        if let Err(error) = fill_alone(&agent).await {
             eprintln!("rekindle-agent: an interpreter cannot be kept warm: {error}");
         }
     });
@@ -30,6 +36,11 @@ pub fn refill(agent: &Arc<Agent>) {
 /// When something does not start; what was missing stays so.
 pub async fn fill(agent: &Arc<Agent>) -> io::Result<()> {
     let _one_at_a_time = agent.warm.filling.lock().await;
+    fill_alone(agent).await
+}
+
+/// The same, for whoever holds the lock.
+async fn fill_alone(agent: &Arc<Agent>) -> io::Result<()> {
     while let Some(missing) = agent.warm.missing() {
         match missing {
             Missing::Forker(number, modules) => {
