@@ -144,7 +144,8 @@ pub extern "C" fn PyInit_wake() -> Object {
 /// `user` is negative, it returns what has been read so far, as `bytes`.
 ///
 /// # Safety
-/// To be called by Python. `arguments` is the address of [`ROOM`] bytes, where the process's arguments begin.
+/// To be called by Python. `arguments` is the address of room for [`ARGUMENTS`], [`LONGEST`] bytes and a zero, where
+/// the process's arguments begin.
 unsafe extern "C" fn wait(_module: Object, given: Object) -> Object {
     let (mut requests, mut answers): (c_int, c_int) = (-1, -1);
     let (mut user, mut arguments): (c_long, c_ulong) = (-1, 0);

@@ -36,12 +36,14 @@ fn inputs() -> Inputs {
 
 const MACHINE: Machine = Machine { vcpus: 2, memory_mib: 4, scratch_mib: 16 };
 
-/// Writes what an engine would: some data, a page of zeros, and holes.
+/// Writes what an engine would: some data, a large page with zeros in two places, and holes.
 fn write_files(dir: &Path, content: &[u8]) {
     let memory = fs::File::create(dir.join("memory")).expect("made");
     memory.set_len(MEMORY_BYTES).expect("sized");
     memory.write_all_at(content, 8192).expect("written");
-    memory.write_all_at(&[0; 256 * 1024], 1 << 20).expect("written");
+    for at in [2 << 20, 3 << 20] {
+        memory.write_all_at(&[0; 256 * 1024], at).expect("written");
+    }
     fs::write(dir.join("state"), "state").expect("written");
     fs::write(dir.join("scratch"), "scratch").expect("written");
 }
