@@ -1,8 +1,7 @@
-//! Gives large blocks of zeros back to the file system.
+//! Gives zeros back to the file system.
 //!
-//! A guest that has booted leaves much memory it once used and cleared; it reads the same as holes. Only whole large
-//! pages are given back: a file system in memory keeps the others in one piece, and a clone then maps them at once
-//! (docs/decisions/0076-snapshots-in-large-pages.md).
+//! A guest that has booted leaves much memory, and blocks of its disk, that it once used and cleared; they read the
+//! same as holes. Called when a snapshot is committed.
 
 use std::fs::File;
 use std::io;
@@ -13,37 +12,72 @@ use nix::fcntl::{FallocateFlags, fallocate};
 
 use crate::host::scratch::next_data;
 
-/// A large page.
-const BLOCK: usize = 2 << 20;
-static ZEROS: [u8; BLOCK] = [0; BLOCK];
+const PAGE: usize = 4096;
+const LARGE: usize = 2 << 20;
+static ZEROS: [u8; LARGE] = [0; LARGE];
 
-/// Turns every block of zeros into a hole; returns how many bytes that freed. The content stays the same.
-pub(super) fn punch_zeros(file: &File) -> io::Result<u64> {
+/// How much must be zero to become a hole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Grain {
+    /// For a file that is copied: the fewer bytes the better.
+    Page,
+    /// For one that is mapped: a file system in memory keeps the other large pages in one piece, and a clone maps
+    /// them at once (docs/decisions/0076-snapshots-in-large-pages.md).
+    Large,
+}
+
+impl Grain {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Page => PAGE,
+            Self::Large => LARGE,
+        }
+    }
+}
+
+/// Turns every grain of zeros into a hole; returns how many bytes that freed. The content stays the same.
+pub(super) fn punch_zeros(file: &File, grain: Grain) -> io::Result<u64> {
     let mut freed = 0;
-    let mut buffer = vec![0_u8; BLOCK];
+    let mut buffer = vec![0_u8; LARGE];
     let mut at = 0;
     while let Some((start, end)) = next_data(file, at)? {
-        let mut position = start - start % BLOCK as u64;
+        let mut position = start - start % LARGE as u64;
         while position < end {
             let count = file.read_at(&mut buffer, position)?;
             if count == 0 {
                 break;
             }
-            // A comparison of slices is the C library's, fast in every build.
-            if buffer[..count] == ZEROS[..] {
-                match punch(file, position, BLOCK as u64) {
-                    Ok(()) => freed += BLOCK as u64,
+            for (first, length) in zero_runs(&buffer[..count], grain.bytes()) {
+                match punch(file, position + first as u64, length as u64) {
+                    Ok(()) => freed += length as u64,
                     // A file system without holes: the zeros stay.
                     Err(Errno::EOPNOTSUPP) => return Ok(freed),
                     Err(error) => return Err(error.into()),
                 }
             }
-            position += BLOCK as u64;
+            position += LARGE as u64;
         }
-        // The last block may end behind this piece of data, and is done.
+        // The last large page may end behind this piece of data, and is done.
         at = position;
     }
     Ok(freed)
+}
+
+/// Runs of whole grains of zeros, as offset and length.
+fn zero_runs(bytes: &[u8], grain: usize) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (index, piece) in bytes.chunks_exact(grain).enumerate() {
+        // A comparison of slices is the C library's, fast in every build.
+        if *piece != ZEROS[..grain] {
+            continue;
+        }
+        let offset = index * grain;
+        match runs.last_mut() {
+            Some((first, length)) if *first + *length == offset => *length += grain,
+            _ => runs.push((offset, grain)),
+        }
+    }
+    runs
 }
 
 fn punch(file: &File, offset: u64, length: u64) -> nix::Result<()> {

@@ -62,13 +62,13 @@ impl Staging {
     /// When a file is missing or the disk is full; the directory is removed then.
     pub fn commit(mut self, inputs: Inputs, machine: Machine, agent: &str) -> Result<Snapshot, StoreError> {
         let [memory, state, scratch] = FILES.map(|name| self.dir.join(name));
-        for path in [&memory, &scratch] {
+        for (path, grain) in [(&memory, sparse::Grain::Large), (&scratch, sparse::Grain::Page)] {
             let opened = OpenOptions::new()
                 .read(true)
                 .write(true)
                 .open(path)
                 .map_err(StoreError::file("open", path))?;
-            sparse::punch_zeros(&opened).map_err(StoreError::file("make holes in", path))?;
+            sparse::punch_zeros(&opened, grain).map_err(StoreError::file("make holes in", path))?;
         }
         for path in [&memory, &state, &scratch] {
             fs::set_permissions(path, Permissions::from_mode(0o444))

@@ -45,7 +45,10 @@ fn write_files(dir: &Path, content: &[u8]) {
         memory.write_all_at(&[0; 256 * 1024], at).expect("written");
     }
     fs::write(dir.join("state"), "state").expect("written");
-    fs::write(dir.join("scratch"), "scratch").expect("written");
+    // A disk: little in it, and zeros beside it.
+    let mut scratch = vec![0; 1 << 20];
+    scratch[..7].copy_from_slice(b"scratch");
+    fs::write(dir.join("scratch"), scratch).expect("written");
 }
 
 fn build(store: &Store, content: &[u8], inputs: Inputs) -> Snapshot {
@@ -72,6 +75,8 @@ fn a_committed_snapshot_is_found_read_only_and_sparse() {
     let facts = fs::metadata(loaded.dir().join("memory")).expect("there");
     assert_eq!(facts.len(), MEMORY_BYTES);
     assert!(facts.blocks() * 512 <= 64 * 1024, "{} bytes are allocated", facts.blocks() * 512);
+    let disk = fs::metadata(loaded.dir().join("scratch")).expect("there");
+    assert!(disk.blocks() * 512 <= 16 * 1024, "clones copy {} bytes of it", disk.blocks() * 512);
     let mut bytes = [0; 5];
     fs::File::open(loaded.dir().join("memory"))
         .expect("opened")
