@@ -37,8 +37,8 @@ pub struct Footing<'a> {
     pub control: &'a [BorrowedFd<'a>],
 }
 
-/// Where a program of the agent's own finds its first line to the agent: far from the descriptors it opens itself, so that
-/// those have the numbers they have without it.
+/// Where a program of the agent's own finds its first line to the agent: far from the descriptors it opens itself,
+/// so that those have the numbers they have without it.
 pub const CONTROL: RawFd = 1000;
 
 /// A process that has been started but may still fail before its program runs.
