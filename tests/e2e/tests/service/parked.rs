@@ -80,18 +80,18 @@ async fn on_a_busy_host_machines_in_use_go_before_those_that_wait() {
     let waiting = leftovers::machines(data.path());
     let before = shares(&waiting);
     if before.is_empty() {
-        eprintln!("this host's control groups do not share its processors");
-    } else {
-        assert_eq!(before.values().collect::<Vec<_>>(), [&20, &20]);
-        create(&client).await;
-        server.filled(2, 0).await;
-        let after = shares(&leftovers::machines(data.path()));
-        let mut values: Vec<u64> = after.values().copied().collect();
-        values.sort_unstable();
-        assert_eq!(values, [20, 20, 100], "one is in use, the other two wait: {after:?}");
-        let claimed = after.iter().find(|(_, share)| **share == 100).map(|(name, _)| name);
-        assert!(claimed.is_some_and(|name| waiting.contains(name)), "it had waited before: {after:?}");
+        server.stop(&waiting).await;
+        rekindle_test_support::skip!("the control groups of this host do not share its processors");
     }
+    assert_eq!(before.values().collect::<Vec<_>>(), [&20, &20]);
+    create(&client).await;
+    server.filled(2, 0).await;
+    let after = shares(&leftovers::machines(data.path()));
+    let mut values: Vec<u64> = after.values().copied().collect();
+    values.sort_unstable();
+    assert_eq!(values, [20, 20, 100], "one is in use, the other two wait: {after:?}");
+    let claimed = after.iter().find(|(_, share)| **share == 100).map(|(name, _)| name);
+    assert!(claimed.is_some_and(|name| waiting.contains(name)), "it had waited before: {after:?}");
     server.stop(&leftovers::machines(data.path())).await;
 }
 
