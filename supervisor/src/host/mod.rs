@@ -14,3 +14,4 @@ pub mod page_cache;
 pub mod process;
 mod readable;
 pub mod scratch;
+pub(crate) mod sparse;

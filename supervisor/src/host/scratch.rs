@@ -11,11 +11,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use nix::errno::Errno;
-use nix::unistd::{Whence, lseek};
+use super::sparse::{Grain, next_data, punch_zeros};
 
 /// Increase when the format changes, so that old blanks are not used.
-const BLANK_VERSION: u32 = 2;
+const BLANK_VERSION: u32 = 3;
 
 /// Why a scratch disk could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +82,8 @@ impl ScratchMaker {
             .map_err(file_error("create a file in", &self.blanks))?;
         aside.as_file().set_len(mib << 20).map_err(file_error("size", aside.path()))?;
         format(aside.path())?;
+        // Every machine that boots copies what is not a hole.
+        punch_zeros(aside.as_file(), Grain::Page).map_err(file_error("make holes in", aside.path()))?;
         aside.persist(&path).map_err(|error| file_error("rename to", &path)(error.error))?;
         Ok(path)
     }
@@ -160,19 +161,6 @@ fn copy_sparse(source: &File, target: &File) -> io::Result<()> {
         at = end;
     }
     Ok(())
-}
-
-/// The next written extent at or after `from`.
-pub(crate) fn next_data(file: &File, from: u64) -> io::Result<Option<(u64, u64)>> {
-    let offset = |value: i64| u64::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidData));
-    let from = i64::try_from(from).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let start = match lseek(file, from, Whence::SeekData) {
-        Ok(start) => start,
-        Err(Errno::ENXIO) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let end = lseek(file, start, Whence::SeekHole)?;
-    Ok(Some((offset(start)?, offset(end)?)))
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ mod load;
 mod lock;
 mod manifest;
 mod root;
-mod sparse;
 mod stage;
 mod verify;
 mod working_set;

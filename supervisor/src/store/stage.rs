@@ -14,8 +14,9 @@ use super::load::Snapshot;
 use super::lock::FileLock;
 use super::manifest::{FORMAT, Inputs, Machine, Manifest};
 use super::root::{FILES, LOCK, MANIFEST, SCRATCH, Store};
-use super::{StoreError, digest, load, sparse};
+use super::{StoreError, digest, load};
 use crate::config::TemplateName;
+use crate::host::sparse::{self, Grain};
 
 /// A directory for a snapshot to be.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ impl Staging {
     /// When a file is missing or the disk is full; the directory is removed then.
     pub fn commit(mut self, inputs: Inputs, machine: Machine, agent: &str) -> Result<Snapshot, StoreError> {
         let [memory, state, scratch] = FILES.map(|name| self.dir.join(name));
-        for (path, grain) in [(&memory, sparse::Grain::Large), (&scratch, sparse::Grain::Page)] {
+        for (path, grain) in [(&memory, Grain::Large), (&scratch, Grain::Page)] {
             let opened = OpenOptions::new()
                 .read(true)
                 .write(true)

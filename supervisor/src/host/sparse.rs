@@ -1,7 +1,8 @@
-//! Gives zeros back to the file system.
+//! Files with holes: where their data is, and zeros given back to the file system.
 //!
 //! A guest that has booted leaves much memory, and blocks of its disk, that it once used and cleared; they read the
-//! same as holes. Called when a snapshot is committed.
+//! same as holes. A file system of large pages writes zeros around the little that a formatter wrote. Called by
+//! `store` when a snapshot is committed, and for scratch disks.
 
 use std::fs::File;
 use std::io;
@@ -9,8 +10,7 @@ use std::os::unix::fs::FileExt;
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
-
-use crate::host::scratch::next_data;
+use nix::unistd::{Whence, lseek};
 
 const PAGE: usize = 4096;
 const LARGE: usize = 2 << 20;
@@ -18,7 +18,7 @@ static ZEROS: [u8; LARGE] = [0; LARGE];
 
 /// How much must be zero to become a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Grain {
+pub(crate) enum Grain {
     /// For a file that is copied: the fewer bytes the better.
     Page,
     /// For one that is mapped: a file system in memory keeps the other large pages in one piece, and a clone maps
@@ -35,8 +35,21 @@ impl Grain {
     }
 }
 
+/// The next written extent at or after `from`.
+pub(super) fn next_data(file: &File, from: u64) -> io::Result<Option<(u64, u64)>> {
+    let offset = |value: i64| u64::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidData));
+    let from = i64::try_from(from).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let start = match lseek(file, from, Whence::SeekData) {
+        Ok(start) => start,
+        Err(Errno::ENXIO) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let end = lseek(file, start, Whence::SeekHole)?;
+    Ok(Some((offset(start)?, offset(end)?)))
+}
+
 /// Turns every grain of zeros into a hole; returns how many bytes that freed. The content stays the same.
-pub(super) fn punch_zeros(file: &File, grain: Grain) -> io::Result<u64> {
+pub(crate) fn punch_zeros(file: &File, grain: Grain) -> io::Result<u64> {
     let mut freed = 0;
     let mut buffer = vec![0_u8; LARGE];
     let mut at = 0;
