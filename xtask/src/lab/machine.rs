@@ -191,7 +191,7 @@ fn processors() -> Result<u32> {
 fn arguments(command: &mut Command, processors: u32, image: &Path, dir: &Path) {
     let socket = |name: &str| format!("{},server=on,wait=off", escape(&dir.join(name)));
     command
-        .args(["-accel", "tcg,thread=multi,tb-size=512", "-M", "q35", "-cpu", "max,+svm,-la57,-erms,-fsrm"])
+        .args(["-accel", "tcg,thread=multi,tb-size=2047", "-M", "q35", "-cpu", "max,+svm,-la57,-erms,-fsrm"])
         .args(["-smp", &processors.to_string(), "-m", &MEMORY_MIB.to_string()])
         .args(["-display", "none", "-vga", "none", "-no-reboot", "-nodefaults", "-no-user-config"])
         .arg("-serial")
