@@ -15,3 +15,4 @@ pub mod process;
 mod readable;
 pub mod scratch;
 pub(crate) mod sparse;
+pub(crate) mod stock;

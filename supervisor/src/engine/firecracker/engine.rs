@@ -1,5 +1,6 @@
 //! The engine: the programs, and the entry to the verbs.
 
+use super::copies::Copies;
 use super::find::FoundFirecracker;
 use super::{launch, restore};
 use crate::engine::{
@@ -28,6 +29,7 @@ pub enum Confinement {
 pub struct FirecrackerEngine {
     pub(super) firecracker: FoundFirecracker,
     pub(super) confinement: Confinement,
+    pub(super) copies: Copies,
     identity: EngineIdentity,
     capabilities: Capabilities,
 }
@@ -55,7 +57,8 @@ impl FirecrackerEngine {
             thread_overhead: 16,
         };
         prepare_cells();
-        Self { firecracker, confinement, identity, capabilities }
+        let copies = Copies::of(&firecracker.path);
+        Self { firecracker, confinement, copies, identity, capabilities }
     }
 }
 

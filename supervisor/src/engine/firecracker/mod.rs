@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `find`, `version` | the programs, and which versions are accepted |
 //! | `jail` | the root directory and the jailer's command line |
+//! | `copies` | the program for the next jails |
 //! | `api` | the control channel: HTTP over a unix socket |
 //! | `vsock` | the channel to the agent |
 //! | `metrics` | what the monitor counts |
@@ -18,6 +19,7 @@
 
 pub mod api;
 mod control;
+mod copies;
 mod engine;
 mod find;
 mod jail;

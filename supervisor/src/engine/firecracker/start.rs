@@ -57,6 +57,10 @@ pub(super) async fn start(
     jail.allow_file_size(writes);
     let agent = if boots { AgentSocket::booting(&jail, operation)? } else { AgentSocket::listening() };
     let metrics = Metrics::open(&jail, operation)?;
+    if engine.confinement == Confinement::Jailed {
+        let dir = home.work_dir.parent().unwrap_or(&home.work_dir);
+        engine.copies.place(dir, &jail.program(programs));
+    }
     watch.lap("files");
 
     let (program, args, directory) = match engine.confinement {

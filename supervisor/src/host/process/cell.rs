@@ -10,17 +10,15 @@
 //! kernel ends every process of a namespace whose first one ends.
 //!
 //! Making a cell takes the kernel longer than all the rest of a child's start, so a thread of its own keeps a few
-//! in stock. It does so in a lull: right after one was taken a monitor is starting, and on a host with few
-//! processors would have to share them. Each is given to one child only and is gone with it. Used by `spawn`.
+//! in stock. Each is given to one child only and is gone with it. Used by `spawn`.
 
 use std::fs::File;
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::Once;
 use std::thread;
-use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::prctl;
@@ -30,14 +28,13 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, pidfd_
 
 use super::spawn::reap_later;
 use crate::host::readable::watch_readable;
+use crate::host::stock::{Stock, UsedUp};
 
 /// Does nothing until its standard input ends, which is held by the supervisor.
 const LEADER: [&str; 3] = ["/bin/sh", "-c", "read -r _"];
 
-/// Cells in stock: as many starts at once need not wait for one.
-const STOCK: usize = 4;
-/// How long none must have been taken before more are made, as long as there are some.
-const LULL: Duration = Duration::from_secs(1);
+/// Cells that wait for a child.
+static CELLS: Stock<Cell> = Stock::new(UsedUp::Hurry);
 
 /// Namespaces for one program.
 #[derive(Debug)]
@@ -115,12 +112,7 @@ pub(crate) fn prepare() {
     MAKER.call_once(|| {
         thread::Builder::new()
             .name("rekindle-cells".into())
-            .spawn(|| {
-                loop {
-                    SHELF.wait_for_need();
-                    SHELF.put(make());
-                }
-            })
+            .spawn(|| CELLS.fill(make))
             .expect("the operating system can start one thread");
     });
 }
@@ -128,82 +120,7 @@ pub(crate) fn prepare() {
 /// A cell that nobody else has.
 pub(super) fn take() -> io::Result<Cell> {
     prepare();
-    SHELF.take()
-}
-
-/// Where cells wait for a child, and children for a cell.
-struct Shelf {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-struct State {
-    cells: Vec<Cell>,
-    /// Children that wait for one.
-    waiting: usize,
-    /// Why the last one could not be made, for one of those that wait.
-    failed: Option<io::Error>,
-}
-
-static SHELF: Shelf = Shelf {
-    state: Mutex::new(State { cells: Vec::new(), waiting: 0, failed: None }),
-    changed: Condvar::new(),
-};
-
-impl Shelf {
-    fn take(&self) -> io::Result<Cell> {
-        let mut state = self.lock();
-        state.waiting += 1;
-        let taken = loop {
-            if let Some(cell) = state.cells.pop() {
-                break Ok(cell);
-            }
-            if let Some(error) = state.failed.take() {
-                break Err(error);
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        };
-        state.waiting -= 1;
-        drop(state);
-        self.changed.notify_all();
-        taken
-    }
-
-    /// Returns when one more should be made.
-    fn wait_for_need(&self) {
-        let mut state = self.lock();
-        // Whoever takes one begins a start, and the lull anew.
-        while !state.cells.is_empty() {
-            if state.cells.len() >= STOCK {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
-            let (now, lull) = self.changed.wait_timeout(state, LULL).unwrap_or_else(PoisonError::into_inner);
-            if lull.timed_out() {
-                return;
-            }
-            state = now;
-        }
-    }
-
-    fn put(&self, made: io::Result<Cell>) {
-        let mut state = self.lock();
-        match made {
-            Ok(cell) => {
-                state.cells.push(cell);
-                // An error nobody has taken yet is no longer true.
-                state.failed = None;
-            }
-            Err(error) if state.waiting > 0 => state.failed = Some(error),
-            // It may work when somebody needs one; until then there is no hurry.
-            Err(_) => drop(self.changed.wait_timeout(state, LULL)),
-        }
-        self.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    CELLS.take()
 }
 
 /// Called on a thread that lives as long as the supervisor: the kernel ties a leader to it.

@@ -1,0 +1,67 @@
+//! A stock is filled ahead, shared out once, and its failures reach those who wait.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{KEPT, Stock, UsedUp};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits for the maker to have made so many.
+fn until(made: &AtomicU32, count: u32) {
+    let begun = Instant::now();
+    while made.load(Ordering::SeqCst) < count {
+        assert!(begun.elapsed() < PATIENCE, "{} of {count} were made", made.load(Ordering::SeqCst));
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn it_is_filled_ahead_each_is_given_once_and_closing_ends_it() {
+    let stock = Arc::new(Stock::new(UsedUp::Wait));
+    let made = Arc::new(AtomicU32::new(0));
+    let maker = thread::spawn({
+        let (stock, made) = (stock.clone(), made.clone());
+        move || stock.fill(|| Ok(made.fetch_add(1, Ordering::SeqCst)))
+    });
+    until(&made, u32::try_from(KEPT).expect("small"));
+    let mut taken: Vec<u32> = std::iter::from_fn(|| stock.take_ready()).collect();
+    until(&made, u32::try_from(KEPT).expect("small") + 1);
+    taken.extend(stock.take());
+    taken.sort_unstable();
+    taken.dedup();
+    assert_eq!(taken.len(), KEPT + 1, "{taken:?}");
+    stock.close();
+    maker.join().expect("it ends");
+    assert_eq!(stock.take_ready(), None);
+}
+
+#[test]
+fn who_waits_hears_why_there_is_none_and_asking_again_tries_again() {
+    let stock = Arc::new(Stock::<u32>::new(UsedUp::Hurry));
+    let tries = Arc::new(AtomicU32::new(0));
+    let maker = thread::spawn({
+        let (stock, tries) = (stock.clone(), tries.clone());
+        move || {
+            stock.fill(|| match tries.fetch_add(1, Ordering::SeqCst) {
+                // The first is nobody's: it was to be made ahead.
+                0..3 => Err(io::ErrorKind::StorageFull.into()),
+                number => Ok(number),
+            });
+        }
+    });
+    until(&tries, 1);
+    let second = thread::spawn({
+        let stock = stock.clone();
+        move || stock.take()
+    });
+    for told in [stock.take(), second.join().expect("it ends")] {
+        assert_eq!(told.expect_err("it is told").kind(), io::ErrorKind::StorageFull);
+    }
+    assert_eq!(stock.take().expect("made"), 3);
+    stock.close();
+    maker.join().expect("it ends");
+}
