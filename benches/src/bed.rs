@@ -129,13 +129,13 @@ impl Bed {
     /// The snapshot's files, as an engine takes them.
     #[must_use]
     pub fn files(&self) -> SnapshotFiles {
-        SnapshotFiles::in_dir(self.snapshot.dir())
+        rekindle::vm::files(&self.snapshot)
     }
 
     /// Every file that a restore reads.
     #[must_use]
     pub fn read_by_restore(&self) -> Vec<PathBuf> {
-        let SnapshotFiles { memory, state } = self.files();
+        let SnapshotFiles { memory, state, .. } = self.files();
         vec![memory, state, self.snapshot.scratch(), self.source.image.path.clone()]
     }
 

@@ -76,12 +76,15 @@ pub struct SnapshotFiles {
     pub memory: PathBuf,
     /// The state of processors and devices.
     pub state: PathBuf,
+    /// What bounds the scratch disk's traffic in it, where that is known. An engine whose snapshots keep such
+    /// bounds need not set the same ones again.
+    pub io: Option<IoThrottle>,
 }
 
 impl SnapshotFiles {
     /// The files of a snapshot in `dir`; every engine uses these names.
     #[must_use]
     pub fn in_dir(dir: &std::path::Path) -> Self {
-        Self { memory: dir.join("memory"), state: dir.join("state") }
+        Self { memory: dir.join("memory"), state: dir.join("state"), io: None }
     }
 }

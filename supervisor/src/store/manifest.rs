@@ -47,6 +47,18 @@ pub struct Machine {
     pub memory_mib: u32,
     /// Size of the scratch disk in MiB.
     pub scratch_mib: u64,
+    /// What bounds that disk's traffic; snapshots of older versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scratch_traffic: Option<Traffic>,
+}
+
+/// Bounds on a disk's traffic, reading and writing together; `None` is unbounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Bytes a second.
+    pub bytes_per_second: Option<u64>,
+    /// Operations a second.
+    pub operations_per_second: Option<u64>,
 }
 
 /// A file of the snapshot.

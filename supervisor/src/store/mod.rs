@@ -36,7 +36,7 @@ pub use error::StoreError;
 pub use list::Entry;
 pub use load::Snapshot;
 pub use lock::FileLock;
-pub use manifest::{FileFacts, Inputs, Machine, Manifest, Origin};
+pub use manifest::{FileFacts, Inputs, Machine, Manifest, Origin, Traffic};
 pub use root::Store;
 pub use stage::Staging;
 pub use working_set::WorkingSet;

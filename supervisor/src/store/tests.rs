@@ -34,7 +34,7 @@ fn inputs() -> Inputs {
     }
 }
 
-const MACHINE: Machine = Machine { vcpus: 2, memory_mib: 4, scratch_mib: 16 };
+const MACHINE: Machine = Machine { vcpus: 2, memory_mib: 4, scratch_mib: 16, scratch_traffic: None };
 
 /// Writes what an engine would: some data, a large page with zeros in two places, and holes.
 fn write_files(dir: &Path, content: &[u8]) {

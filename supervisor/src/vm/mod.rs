@@ -31,5 +31,5 @@ pub use host::{HostError, UserRange, VmHost, VmHostConfig};
 pub use id::VmId;
 pub use phases::{Connected, Plan, Reserved, Running, ScratchPlan, Waiting};
 pub use recovery::{Reclaimed, reclaim};
-pub use restore::{prepare_clone, restore_clone};
+pub use restore::{files, prepare_clone, restore_clone};
 pub use template::{BuildError, BuildStep, BuiltTemplate, TemplateSource};

@@ -17,7 +17,7 @@ use super::handle::Vm;
 use super::host::VmHost;
 use super::phases::{Plan, Reserved, ScratchPlan, Waiting};
 use super::working_set;
-use crate::engine::{SnapshotFiles, Stopwatch};
+use crate::engine::{IoThrottle, SnapshotFiles, Stopwatch};
 use crate::store::Snapshot;
 
 /// A clone may keep silent for one part in so many of the plan's deadline: far longer than one takes on a busy
@@ -59,7 +59,17 @@ pub async fn restore_clone(
 /// See [`StartError`].
 pub async fn prepare_clone(host: &VmHost, snapshot: &Snapshot, plan: &Plan) -> Result<Waiting, StartError> {
     let reserved = reserve(host, snapshot, plan).await?.answering_within(plan.deadline / PATIENCE_PARTS);
-    reserved.prepare(host, SnapshotFiles::in_dir(snapshot.dir())).await
+    reserved.prepare(host, files(snapshot)).await
+}
+
+/// A snapshot as engines take it.
+#[must_use]
+pub fn files(snapshot: &Snapshot) -> SnapshotFiles {
+    let io = snapshot.manifest().machine.scratch_traffic.map(|traffic| IoThrottle {
+        bytes_per_second: traffic.bytes_per_second,
+        operations_per_second: traffic.operations_per_second,
+    });
+    SnapshotFiles { io, ..SnapshotFiles::in_dir(snapshot.dir()) }
 }
 
 async fn reserve(host: &VmHost, snapshot: &Snapshot, plan: &Plan) -> Result<Reserved, StartError> {
@@ -73,6 +83,5 @@ async fn wake(
     snapshot: &Snapshot,
     identity: &Identity,
 ) -> Result<Vm, StartError> {
-    let files = SnapshotFiles::in_dir(snapshot.dir());
-    reserved.restore(host, files).await?.connect().await?.open_gate(identity).await
+    reserved.restore(host, files(snapshot)).await?.connect().await?.open_gate(identity).await
 }

@@ -20,7 +20,9 @@ use crate::agent::{
 use crate::config::{Language, Recipe, Run, Step, Warm};
 use crate::engine::{EngineError, IoThrottle, Timings};
 use crate::host::cgroup::Precedence;
-use crate::store::{Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, Staging, Store, StoreError};
+use crate::store::{
+    Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, Staging, Store, StoreError, Traffic,
+};
 
 /// A template's clock runs so far behind; see [`Identity::clock_behind`].
 const CLOCK_BEHIND: Duration = Duration::from_secs(24 * 60 * 60);
@@ -220,6 +222,10 @@ impl TemplateSource {
             vcpus: self.recipe.vcpus,
             memory_mib: self.recipe.memory_mib,
             scratch_mib: self.recipe.scratch_mib,
+            scratch_traffic: Some(Traffic {
+                bytes_per_second: IO_LIMIT.bytes_per_second,
+                operations_per_second: IO_LIMIT.operations_per_second,
+            }),
         };
         let inputs = self.inputs(host);
         let published = tokio::task::spawn_blocking(move || staging.commit(inputs, machine, &agent)).await;

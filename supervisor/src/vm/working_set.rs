@@ -19,8 +19,8 @@ use super::error::StartError;
 use super::gate::Identity;
 use super::host::VmHost;
 use super::phases::{Plan, Reserved, ScratchPlan};
+use super::restore::files;
 use crate::agent::{AgentError, ExecuteRequest};
-use crate::engine::SnapshotFiles;
 use crate::host::page_cache;
 use crate::store::{Snapshot, StoreError, WorkingSet};
 
@@ -55,8 +55,7 @@ pub(super) async fn record(
 ) -> Result<(), RecordError> {
     let plan = Plan { scratch: ScratchPlan::CopyOf(snapshot.scratch()), ..plan.clone() };
     let reserved = Reserved::reserve(host, &plan).await.map_err(RecordError::Start)?;
-    let files = SnapshotFiles::in_dir(snapshot.dir());
-    let running = reserved.restore(host, files).await.map_err(RecordError::Start)?;
+    let running = reserved.restore(host, files(snapshot)).await.map_err(RecordError::Start)?;
     let monitor = running.process_id();
     let connected = running.connect().await.map_err(RecordError::Start)?;
     let vm = connected.open_gate(&Identity::default()).await.map_err(RecordError::Start)?;

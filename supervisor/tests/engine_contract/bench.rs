@@ -88,9 +88,16 @@ impl Bench {
 
     /// A snapshot of a guest that answers, in a directory of its own.
     pub async fn snapshot(&self, name: &str) -> SnapshotFiles {
+        self.snapshot_bounded(name, IoThrottle::default()).await
+    }
+
+    /// The same of a guest whose scratch disk is held to `io`.
+    pub async fn snapshot_bounded(&self, name: &str, io: IoThrottle) -> SnapshotFiles {
         let dir = self.dir.path().join(name);
         fs::create_dir(&dir).expect("made");
-        let started = self.engine.launch(self.boot_spec(Some(&dir))).await.expect("launched");
+        let mut spec = self.boot_spec(Some(&dir));
+        spec.home.io = io;
+        let started = self.engine.launch(spec).await.expect("launched");
         self.answers(&*started.machine).await.expect("the template answers");
         let files = started.machine.snapshot().await.expect("frozen");
         started.machine.kill().await;

@@ -126,7 +126,7 @@ async fn a_broken_snapshot_is_an_error_and_leaves_no_process(bench: &Bench, file
     let state = fs::read(&files.state).expect("readable");
     let flipped: Vec<u8> = state.iter().map(|byte| byte ^ 0xff).collect();
     for (name, bytes) in [("empty", &[][..]), ("half", &state[..state.len() / 2]), ("flipped", &flipped)] {
-        let broken = Files { memory: files.memory.clone(), state: dir.join(name) };
+        let broken = Files { state: dir.join(name), ..files.clone() };
         fs::write(&broken.state, bytes).expect("written");
         let error = bench.engine.restore(bench.restore_spec(&broken)).await.map(|_| ()).expect_err(name);
         assert!(
@@ -135,7 +135,7 @@ async fn a_broken_snapshot_is_an_error_and_leaves_no_process(bench: &Bench, file
         );
         eprintln!("{name} state: {error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
     }
-    let short = Files { memory: dir.join("memory"), state: files.state.clone() };
+    let short = Files { memory: dir.join("memory"), ..files.clone() };
     fs::write(&short.memory, "short").expect("written");
     let error = bench.engine.restore(bench.restore_spec(&short)).await.map(|_| ()).expect_err("too short");
     assert!(matches!(error, EngineError::Refused { .. }), "{error:?}");

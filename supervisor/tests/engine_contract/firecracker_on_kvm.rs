@@ -141,11 +141,14 @@ async fn a_jailed_monitor_has_no_privileges_and_reaches_only_its_own_files() {
 #[tokio::test]
 async fn limits_on_the_disk_are_the_monitors_rate_limiters_after_a_boot_and_after_a_restore() {
     let bench = bench!();
-    let files = bench.snapshot("template").await;
     let io = IoThrottle { bytes_per_second: Some(50 << 20), operations_per_second: Some(2_000) };
+    let unbounded = bench.snapshot("unbounded").await;
+    let same = SnapshotFiles { io: Some(io), ..bench.snapshot_bounded("same", io).await };
     let bucket = |size: u64| serde_json::json!({ "size": size, "one_time_burst": null, "refill_time": 1000 });
-    for boots in [true, false] {
-        let (mut boot, mut restore) = (bench.boot_spec(None), bench.restore_spec(&files));
+    for (files, set_again) in [(None, false), (Some(&unbounded), true), (Some(&same), false)] {
+        let mut boot = bench.boot_spec(None);
+        let mut restore = bench.restore_spec(files.unwrap_or(&unbounded));
+        let boots = files.is_none();
         let home = if boots { &mut boot.home } else { &mut restore.home };
         home.io = io;
         let work_dir = home.work_dir.clone();
@@ -160,6 +163,8 @@ async fn limits_on_the_disk_are_the_monitors_rate_limiters_after_a_boot_and_afte
         assert_eq!(limiter["bandwidth"], bucket(50 << 20), "boots: {boots}, {config}");
         assert_eq!(limiter["ops"], bucket(2_000), "boots: {boots}, {config}");
         assert!(drive("image")["rate_limiter"].is_null() && drive("image")["is_read_only"] == true);
+        let words = machine.last_words();
+        assert_eq!(words.contains("/drives/scratch") && !boots, set_again, "boots: {boots}, {words}");
         machine.kill().await;
     }
 }
@@ -192,7 +197,7 @@ async fn what_the_monitor_logs_and_counts_is_kept_and_part_of_errors() {
     machine.kill().await;
 
     // A state that is none: the monitor's own words say so.
-    let broken = SnapshotFiles { state: bench.dir.path().join("none"), memory: files.memory.clone() };
+    let broken = SnapshotFiles { state: bench.dir.path().join("none"), ..files.clone() };
     fs::write(&broken.state, "no state at all").expect("written");
     let error = bench.engine.restore(bench.restore_spec(&broken)).await.map(|_| ()).expect_err("refused");
     let chain = format!("{error}: {}", error.source().map(ToString::to_string).unwrap_or_default());

@@ -33,7 +33,9 @@ async fn wait_for_snapshot(
     const PREPARE: Operation = Operation::Prepare;
     let mut watch = Stopwatch::start();
     let RestoreSpec { hardware, home, snapshot } = spec;
-    let (deadline, limiter) = (home.deadline, rate_limiter(home.io));
+    let deadline = home.deadline;
+    // The snapshot brings its template's limits.
+    let limiter = if snapshot.io == Some(home.io) { None } else { rate_limiter(home.io) };
     // A shorter file would kill the monitor at the first page beyond its end.
     let facts = std::fs::metadata(&snapshot.memory).map_err(EngineError::file(PREPARE, &snapshot.memory))?;
     if facts.len() != u64::from(hardware.memory_mib) << 20 {
@@ -101,8 +103,8 @@ async fn request(
     };
     monitor.api.put("/snapshot/load", &params).await?;
     if let Some(rate_limiter) = limiter {
-        // The snapshot brings its template's limits. This machine's are set while its agent wakes up: the
-        // gate is closed until later, so nothing of a caller's runs under the other ones.
+        // Set while the agent wakes up: the gate is closed until later, so nothing of a caller's runs under the
+        // template's limits.
         let drive = PartialDrive { drive_id: "scratch", rate_limiter };
         monitor.api.patch("/drives/scratch", &drive).await?;
     }
