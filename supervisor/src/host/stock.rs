@@ -8,7 +8,7 @@
 //! whoever makes the next. Used for the cells of `process`, and by the Firecracker engine.
 
 use std::io;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// How many are kept: as many starts at once need not wait.
@@ -92,9 +92,14 @@ impl<T> Stock<T> {
         taken
     }
 
-    /// Takes one if there is one.
+    /// Takes one if there is one. Waits for nobody, not even for one who is just putting one there: that may be a
+    /// thread of little priority.
     pub(crate) fn take_ready(&self) -> Option<T> {
-        let mut state = self.lock();
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
         state.wanted = true;
         let taken = state.things.pop();
         drop(state);

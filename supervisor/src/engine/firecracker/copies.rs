@@ -18,8 +18,12 @@ use std::thread;
 
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::unistd::linkat;
+use rustix::process::setpriority_process;
 
 use crate::host::stock::{Stock, UsedUp};
+
+/// The niceness of a thread that everybody else goes before. Linux keeps one for every thread.
+const LEAST_PRIORITY: i32 = 19;
 
 /// Copies of one program that wait for a jail.
 #[derive(Debug)]
@@ -50,9 +54,11 @@ impl Copies {
     fn start_making(&self, dir: PathBuf) {
         let (program, waiting) = (self.program.clone(), self.waiting.clone());
         // Without the thread there are no copies, which works as well.
-        let _ = thread::Builder::new()
-            .name("rekindle-copies".into())
-            .spawn(move || waiting.fill(|| nameless_copy(&program, &dir)));
+        let _ = thread::Builder::new().name("rekindle-copies".into()).spawn(move || {
+            // A machine that boots for longer than a lull is not to share its processor with a copy.
+            let _ = setpriority_process(None, LEAST_PRIORITY);
+            waiting.fill(|| nameless_copy(&program, &dir));
+        });
     }
 }
 
