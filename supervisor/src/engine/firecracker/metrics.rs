@@ -1,15 +1,20 @@
 //! What the monitor counts, read from a pipe in its jail.
 //!
-//! Firecracker writes a line of JSON now and then, when asked to, and when it ends by itself. The last lines
-//! are kept, and of those the counters that tell of trouble go into errors.
+//! Firecracker writes a line of JSON right after a start, then now and then, and when it ends by itself. The last
+//! lines are kept, and of those the counters that tell of trouble go into errors. A line comes in many small pieces,
+//! so they are left in the pipe for a while: whoever read each of them would be woken by it in the middle of a start.
 
 use std::fmt::Write as _;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
 use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
+use nix::unistd::{mkfifo, read};
 use serde_json::Value;
 use tokio::net::unix::pipe;
 use tokio::task::AbortHandle;
+use tokio::time::sleep;
 
 use super::jail::{Jail, METRICS};
 use crate::engine::{EngineError, Operation};
@@ -17,6 +22,8 @@ use crate::host::process::Tail;
 
 /// How much is kept. A line has some ten kilobytes.
 const TAIL_BYTES: usize = 64 * 1024;
+/// How long lines gather before they are read. The pipe has room for several.
+const GATHER: Duration = Duration::from_secs(1);
 /// How much of it goes into an error.
 const MAX_DIGEST: usize = 400;
 /// Parts of the names of counters that should stay at nought.
@@ -26,6 +33,7 @@ const TROUBLE: [&str; 6] = ["fail", "fault", "error", "panic", "missed", "invali
 #[derive(Debug)]
 pub(super) struct Metrics {
     lines: Tail,
+    pipe: Arc<pipe::Receiver>,
     reader: AbortHandle,
 }
 
@@ -33,18 +41,21 @@ impl Metrics {
     /// Makes the pipe and reads from it for as long as this lives.
     pub(super) fn open(jail: &Jail, operation: Operation) -> Result<Self, EngineError> {
         let path = jail.run_dir().join(METRICS);
-        let made = mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).map_err(std::io::Error::from);
+        let made = mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).map_err(io::Error::from);
         made.map_err(EngineError::file(operation, &path))?;
         jail.give(operation, METRICS)?;
         // Open for writing, too: otherwise it would end before the monitor has opened it.
         let pipe = pipe::OpenOptions::new().read_write(true).open_receiver(&path);
+        let pipe = Arc::new(pipe.map_err(EngineError::file(operation, &path))?);
         let lines = Tail::new(TAIL_BYTES);
-        let drain = lines.clone().drain(pipe.map_err(EngineError::file(operation, &path))?);
-        Ok(Self { lines, reader: tokio::spawn(drain).abort_handle() })
+        let reader = tokio::spawn(now_and_then(pipe.clone(), lines.clone())).abort_handle();
+        Ok(Self { lines, pipe, reader })
     }
 
     /// The counters that tell of trouble, in few words; empty when there is none.
     pub(super) fn trouble(&self) -> String {
+        // Read past the runtime, which may not have heard yet that there is something.
+        take_in(&self.lines, |buffer| read(&self.pipe, buffer).map_err(io::Error::from));
         trouble(&self.lines.bytes())
     }
 }
@@ -52,6 +63,21 @@ impl Metrics {
 impl Drop for Metrics {
     fn drop(&mut self) {
         self.reader.abort();
+    }
+}
+
+async fn now_and_then(pipe: Arc<pipe::Receiver>, lines: Tail) {
+    while pipe.readable().await.is_ok() {
+        sleep(GATHER).await;
+        take_in(&lines, |buffer| pipe.try_read(buffer));
+    }
+}
+
+/// Takes in what is there now.
+fn take_in(lines: &Tail, mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) {
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = read(&mut buffer) {
+        lines.push(&buffer[..count]);
     }
 }
 
