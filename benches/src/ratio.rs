@@ -105,7 +105,6 @@ const COMPARISONS: &[Comparison] = &[
         "the same, to the first output",
         None,
     ),
-    ratio("boot_over_restore_end", "cold_boot_end", "restore_end", "the same, to the program's end", None),
     ratio(
         "restore_over_prespawned",
         "restore_output",
@@ -196,16 +195,16 @@ const COMPARISONS: &[Comparison] = &[
     ),
     ratio(
         "restore_over_container",
-        "restore_end",
-        "container_end",
-        "a restore against a container, to the end of the first program",
+        "restore_output",
+        "container_output",
+        "a restore against a container, to the first output",
         None,
     ),
     ratio(
         "restore_over_bubblewrap",
-        "restore_end",
-        "bubblewrap_end",
-        "a restore against a confined process, to the end of the first program",
+        "restore_output",
+        "bubblewrap_output",
+        "a restore against a confined process, to the first output",
         None,
     ),
 ];

@@ -140,7 +140,7 @@ impl Run<'_> {
                 turn.take(scenario, name, async |record| working_set::sample(bed, record).await).await;
             }
             for alternative in &mut instead {
-                let name = format!("{}_end", alternative.scenario);
+                let name = format!("{}_output", alternative.scenario);
                 turn.take(alternative.scenario, &name, async |record| {
                     starts::host_at_rest().await;
                     alternative.sample(record)

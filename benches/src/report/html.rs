@@ -13,20 +13,20 @@ use crate::stats::Summary;
 /// The page's look.
 const STYLE: &str = include_str!("page.css");
 
-/// Starts that are drawn, by the series that goes all the way to the end of the first program.
+/// Starts that are drawn, by the series that goes all the way to the first output.
 const STARTS: &[(&str, &str)] = &[
     ("floor_usable", "floor"),
-    ("restore_prespawned_end", "monitor waiting"),
-    ("claim_parked_end", "claimed from the pool"),
-    ("restore_end", "restore"),
-    ("restore_cold_end", "restore, cold cache"),
-    ("cold_boot_end", "cold boot"),
+    ("restore_prespawned_output", "monitor waiting"),
+    ("claim_parked_output", "claimed from the pool"),
+    ("restore_output", "restore"),
+    ("restore_cold_output", "restore, cold cache"),
+    ("cold_boot_output", "cold boot"),
 ];
 
 /// Series whose samples are drawn.
 const DISTRIBUTIONS: &[(&str, &str)] = &[
-    ("bubblewrap_end", "bubblewrap"),
-    ("container_end", "container"),
+    ("bubblewrap_output", "bubblewrap"),
+    ("container_output", "container"),
     ("floor", "floor"),
     ("restore_prespawned", "monitor waiting"),
     ("claim_parked", "claimed from the pool"),
@@ -168,11 +168,10 @@ fn starts(report: &Report) -> String {
             format!("<span><i style=\"background:var(--c{index})\"></i>{name}: {what}</span>")
         })
         .collect();
-    let mut page =
-        "<h2>Where the time of a start goes</h2><p class=\"soft\">Means of each stage, which add up to \
-                    the mean of the whole, from nothing to the end of a program. The floor runs none: it \
+    let mut page = "<h2>Where the time of a start goes</h2><p class=\"soft\">Means of each stage, which add up to \
+                    the mean of the whole, from nothing to the first output of a program. The floor runs none: it \
                     is the bare monitor and the shortest conversation with it.</p><div class=\"card\">"
-            .to_owned();
+        .to_owned();
     if !quick.is_empty() {
         page += &plot::waterfall(&quick);
     }
@@ -219,11 +218,11 @@ fn concurrency(report: &Report) -> String {
 }
 
 fn instead(report: &Report) -> String {
-    let measured: Vec<_> = WAYS.iter().filter_map(|way| Some((way, middle(report, way.end)?))).collect();
+    let measured: Vec<_> = WAYS.iter().filter_map(|way| Some((way, middle(report, way.output)?))).collect();
     if measured.len() < 2 {
         return String::new();
     }
-    let ours = middle(report, "restore_end");
+    let ours = middle(report, "restore_output");
     let longest = measured.iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let rows: String = measured
         .iter()
@@ -248,7 +247,7 @@ fn instead(report: &Report) -> String {
         ""
     };
     format!(
-        "<h2>What one would pick instead</h2><p class=\"soft\">From nothing to the end of \
+        "<h2>What one would pick instead</h2><p class=\"soft\">From nothing to the first output of \
          <code>echo</code>, in the same run and on the same root file system.{emulated}</p><div class=\"card\">\
          <table><tr><th style=\"width:24%\"></th><th class=\"n\">p50</th><th class=\"n\">against a restore</th>\
          <th>kernel</th><th>reach into the host's kernel</th><th>found done</th></tr>{rows}</table></div>"

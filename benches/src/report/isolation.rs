@@ -5,8 +5,8 @@
 pub struct Way {
     /// Its name for a person.
     pub name: &'static str,
-    /// The series to the end of its first program.
-    pub end: &'static str,
+    /// The series of its first output.
+    pub output: &'static str,
     /// The series of its first line of Python, where the whole start is in it.
     pub python: Option<&'static str>,
     /// Whose kernel the program talks to.
@@ -21,7 +21,7 @@ pub struct Way {
 pub const WAYS: &[Way] = &[
     Way {
         name: "restored sandbox",
-        end: "restore_end",
+        output: "restore_output",
         python: None,
         kernel: "its own, in a virtual machine",
         surface: "none; the monitor's few, filtered, as another user",
@@ -29,7 +29,7 @@ pub const WAYS: &[Way] = &[
     },
     Way {
         name: "restored sandbox, monitor waiting",
-        end: "restore_prespawned_end",
+        output: "restore_prespawned_output",
         python: None,
         kernel: "its own, in a virtual machine",
         surface: "none; the monitor's few, filtered, as another user",
@@ -37,7 +37,7 @@ pub const WAYS: &[Way] = &[
     },
     Way {
         name: "sandbox claimed from the pool",
-        end: "claim_parked_end",
+        output: "claim_parked_output",
         python: None,
         kernel: "its own, in a virtual machine",
         surface: "none; the monitor's few, filtered, as another user",
@@ -45,7 +45,7 @@ pub const WAYS: &[Way] = &[
     },
     Way {
         name: "booted virtual machine",
-        end: "cold_boot_end",
+        output: "cold_boot_output",
         python: None,
         kernel: "its own, in a virtual machine",
         surface: "none; the monitor's few, filtered, as another user",
@@ -53,7 +53,7 @@ pub const WAYS: &[Way] = &[
     },
     Way {
         name: "container (crun)",
-        end: "container_end",
+        output: "container_output",
         python: Some("container_python"),
         kernel: "the host's, shared",
         surface: "nearly all of the host's system calls",
@@ -61,7 +61,7 @@ pub const WAYS: &[Way] = &[
     },
     Way {
         name: "confined process (bubblewrap)",
-        end: "bubblewrap_end",
+        output: "bubblewrap_output",
         python: Some("bubblewrap_python"),
         kernel: "the host's, shared",
         surface: "nearly all of the host's system calls",

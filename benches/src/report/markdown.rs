@@ -53,12 +53,12 @@ fn promises(report: &Report) -> String {
 
 fn instead(report: &Report) -> String {
     let middle = |name: &str| Summary::of(&report.record.find(name)?.values()).p50.value();
-    let measured: Vec<_> = WAYS.iter().filter_map(|way| Some((way, middle(way.end)?))).collect();
+    let measured: Vec<_> = WAYS.iter().filter_map(|way| Some((way, middle(way.output)?))).collect();
     if measured.len() < 2 {
         return String::new();
     }
-    let ours = middle("restore_end");
-    let mut text = "\n## What one would pick instead\n\nFrom nothing to the end of `echo`, on the same root file system.\n\n| | p50 ms | against a restore | kernel | reach into the host's kernel | found done |\n|---|---:|---:|---|---|---|\n".to_owned();
+    let ours = middle("restore_output");
+    let mut text = "\n## What one would pick instead\n\nFrom nothing to the first output of `echo`, on the same root file system.\n\n| | p50 ms | against a restore | kernel | reach into the host's kernel | found done |\n|---|---:|---:|---|---|---|\n".to_owned();
     for (way, value) in measured {
         let times = ours.map_or_else(|| "–".to_owned(), |ours| format!("{} ×", digits(value / ours)));
         text += &format!(

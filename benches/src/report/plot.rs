@@ -29,7 +29,6 @@ pub const STAGES: &[(&str, &str)] = &[
     ("hello", "the agent's first answer"),
     ("gate", "randomness, clock, name, limits"),
     ("output", "the first program"),
-    ("end", "its end and result"),
     ("other", "between the steps"),
 ];
 

@@ -13,14 +13,14 @@ fn report(n: usize) -> Report {
     for index in 0..n {
         let extra = u64::try_from(index % 5).unwrap();
         for (scenario, name, hello) in
-            [(Scenario::Floor, "floor_usable", 50), (Scenario::Restore, "restore_end", 60)]
+            [(Scenario::Floor, "floor_usable", 50), (Scenario::Restore, "restore_output", 60)]
         {
             let laps = vec![
                 Lap { stage: "spawn", took: Duration::from_millis(2) },
                 Lap { stage: "hello", took: Duration::from_millis(hello + extra) },
             ];
             let whole = Duration::from_millis(hello + extra + 3);
-            let kind = Kind::time(scenario, name, "to the end").with_cache(PageCache::Hot);
+            let kind = Kind::time(scenario, name, "to the first output").with_cache(PageCache::Hot);
             record.add(kind, Sample::start(&Timings { laps }, whole));
         }
         let number = |value| Sample::number(value);
@@ -28,7 +28,7 @@ fn report(n: usize) -> Report {
         record.add(Kind::time(Scenario::Floor, "floor", "x"), number(50.0));
         record.add(Kind::time(Scenario::Burst, "burst_1", "x"), number(80.0));
         record.add(Kind::time(Scenario::Burst, "burst_8", "x"), number(300.0));
-        record.add(Kind::time(Scenario::Bubblewrap, "bubblewrap_end", "x"), number(8.0));
+        record.add(Kind::time(Scenario::Bubblewrap, "bubblewrap_output", "x"), number(8.0));
         record.add(Kind::time(Scenario::Density, "private", "x").in_unit(Unit::Mebibytes), number(21.0));
     }
     record.fail(Kind::time(Scenario::FirstNode, "first_node", "x"), "node said <no> & left".into());
@@ -113,6 +113,6 @@ fn the_page_needs_nothing_else_and_its_elements_close() {
 #[test]
 fn stages_are_shown_with_their_sum() {
     let text = markdown::render(&report(30));
-    let line = text.lines().find(|line| line.starts_with("- `restore_end`")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("- `restore_output`")).unwrap();
     assert!(line.contains("spawn 2.00 + hello 62.0 + other 1.00 = 65.0"), "{line}");
 }

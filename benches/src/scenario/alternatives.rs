@@ -19,7 +19,7 @@ use crate::record::{Kind, Record, Sample};
 
 /// The two programs: a name, its words and what it prints.
 const PROGRAMS: [(&str, &str, &[&str], &str); 2] = [
-    ("end", "to the end of `echo`", &["/bin/sh", "-c", "echo ready"], "ready\n"),
+    ("output", "to the end of `echo`", &["/bin/sh", "-c", "echo ready"], "ready\n"),
     ("python", "to the end of a line of Python", &["/usr/bin/python3", "-c", "print(6 * 7)"], "42\n"),
 ];
 

@@ -64,8 +64,8 @@ pub async fn sample(bed: &Bed, pool: &Pool, record: &mut Record) -> Result<()> {
     let took = begun.elapsed();
     ensure!(lease.kind == StartKind::Parked, "the claim was served by {:?}", lease.kind);
     let sample = Sample::start(&lease.timings, took);
-    let first = starts::first_run(lease.vm.agent()).await?;
-    starts::add(&sample, first, Scenario::ClaimParked, "claim_parked", PageCache::Hot, record);
+    let output = starts::first_output(lease.vm.agent()).await?;
+    starts::add(&sample, output, Scenario::ClaimParked, "claim_parked", PageCache::Hot, record);
     lease.vm.end().await;
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! Starts of one machine: the floor, a boot, a restore, and a restore into a monitor that waits.
 //!
-//! Every sample goes from nothing to an open gate, to the first output of a program and to its end. Four figures
-//! come of it: to the agent's first answer, to usable, to the first output, to the end.
+//! Every sample goes from nothing to an open gate and then to the first output of a program. Three figures
+//! come of it: to the agent's first answer, to usable, to the first output.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use rekindle::agent::{AgentClient, Event, ExecuteRequest, Outcome, Program};
+use rekindle::agent::{AgentClient, ExecuteRequest, Outcome, Program};
 use rekindle::engine::{RestoreSpec, Stopwatch};
 use rekindle::vm::Vm;
 
@@ -18,10 +18,8 @@ use crate::record::{Kind, PageCache, Record, Sample};
 
 /// The stage after the agent's first answer.
 const GATE: &str = "gate";
-/// The stage until the program has written.
+/// The stage that is the program.
 const OUTPUT: &str = "output";
-/// The stage until it has ended and its result is there.
-const END: &str = "end";
 
 /// How long the host is left alone before a start is measured: what the one before left to be cleared away is
 /// gone then, and the supervisor's stock of namespaces is full, as on a host that is not overrun. Many starts at
@@ -110,8 +108,8 @@ pub async fn prespawned(bed: &Bed, record: &mut Record) -> Result<()> {
     let took = begun.elapsed();
     started.timings.extend(&watch.finish());
     let sample = Sample::start(&started.timings, took);
-    let first = first_run(&agent).await?;
-    add(&sample, first, Scenario::RestorePrespawned, "restore_prespawned", PageCache::Hot, record);
+    let output = first_output(&agent).await?;
+    add(&sample, output, Scenario::RestorePrespawned, "restore_prespawned", PageCache::Hot, record);
     drop(agent);
     started.machine.kill().await;
     ground.close().await
@@ -127,15 +125,15 @@ async fn finish(
     record: &mut Record,
 ) -> Result<()> {
     let sample = Sample::start(vm.timings(), begun.elapsed());
-    let first = first_run(vm.agent()).await?;
-    add(&sample, first, scenario, name, cache, record);
+    let output = first_output(vm.agent()).await?;
+    add(&sample, output, scenario, name, cache, record);
     Ok(())
 }
 
 /// Adds a start and its first program.
 pub fn add(
     sample: &Sample,
-    first: FirstRun,
+    output: Duration,
     scenario: Scenario,
     name: &str,
     cache: PageCache,
@@ -143,11 +141,8 @@ pub fn add(
 ) {
     record.add(answer(scenario, name, cache), sample.before(GATE));
     record.add(usable(scenario, name, cache), sample.clone());
-    let written = sample.and(OUTPUT, first.output);
     let kind = Kind::time(scenario, &format!("{name}_output"), "to the first output of `echo`");
-    record.add(kind.with_cache(cache), written.clone());
-    let kind = Kind::time(scenario, &format!("{name}_end"), "to the end of `echo`");
-    record.add(kind.with_cache(cache), written.and(END, first.end));
+    record.add(kind.with_cache(cache), sample.and(OUTPUT, output));
 }
 
 fn answer(scenario: Scenario, name: &str, cache: PageCache) -> Kind {
@@ -158,40 +153,23 @@ fn usable(scenario: Scenario, name: &str, cache: PageCache) -> Kind {
     Kind::time(scenario, &format!("{name}_usable"), "to an open gate").with_cache(cache)
 }
 
-/// How long a machine's first program took.
-#[derive(Debug, Clone, Copy)]
-pub struct FirstRun {
-    /// Until what it wrote was here.
-    output: Duration,
-    /// From then until its result was.
-    end: Duration,
-}
-
 /// The first program of a machine, as small as one can be.
 ///
 /// # Errors
 /// When it does not end well.
-pub async fn first_run(agent: &AgentClient) -> Result<FirstRun> {
+pub async fn first_output(agent: &AgentClient) -> Result<Duration> {
     let begun = Instant::now();
     let request = ExecuteRequest {
         program: Some(Program::Shell("echo ready".into())),
         timeout_millis: u64::try_from(PATIENCE.as_millis())?,
-        stream: true,
         ..ExecuteRequest::default()
     };
-    let mut execution = agent.execute(request).await?;
-    let first = execution.next().await?;
-    let output = begun.elapsed();
-    ensure!(
-        matches!(&first, Some(Event::Output { data, .. }) if data == "ready\n"),
-        "the first program began with {first:?}"
-    );
-    let finished = execution.wait().await?;
+    let finished = agent.run(request).await?;
     ensure!(
         finished.outcome == Outcome::Exited(0) && finished.stdout.text == "ready\n",
         "the first program ended as {:?}: {}",
         finished.outcome,
         finished.stderr.text
     );
-    Ok(FirstRun { output, end: begun.elapsed() - output })
+    Ok(begun.elapsed())
 }

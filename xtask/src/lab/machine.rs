@@ -31,10 +31,13 @@ const PROCESSORS: u32 = 1;
 /// Asks for another number, to measure what needs more than one and can be lost.
 const OTHER_PROCESSORS: &str = "REKINDLE_LAB_PROCESSORS";
 /// `nohz` and `highres` make the processor's timer tick by itself: a tick that the emulator loses is followed by
-/// another, where a timer that is set again by its own interrupt would stand still. The last two are what
+/// another, where a timer that is set again by its own interrupt would stand still. The next two are what
 /// docs/guides/production-host.md asks of every host, so that making a machine does not wait for the whole kernel.
+/// The last has memory cleared when it is given back: the emulator needs fifty times as long to write a page whose
+/// old content it has run, and whoever got that page next would pay for it (docs/decisions/0077-a-boot-copies-no-zeros.md).
 const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable random.trust_cpu=on \
-                              nohz=off highres=off cgroup_favordynmods=true kvm.nx_huge_pages=never";
+                              nohz=off highres=off cgroup_favordynmods=true kvm.nx_huge_pages=never \
+                              init_on_free=1";
 /// How long an emulated machine may take to boot on a busy host.
 const BOOT_DEADLINE: Duration = Duration::from_secs(180);
 
