@@ -106,6 +106,13 @@ const COMPARISONS: &[Comparison] = &[
         None,
     ),
     ratio(
+        "boot_over_restore_python",
+        "cold_boot_python",
+        "restore_python",
+        "the same, to the first output of Python",
+        None,
+    ),
+    ratio(
         "restore_over_prespawned",
         "restore_output",
         "restore_prespawned_output",

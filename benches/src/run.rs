@@ -135,6 +135,10 @@ impl Run<'_> {
                 let (scenario, name) = (Scenario::RestorePrespawned, "restore_prespawned");
                 turn.take(scenario, name, async |record| starts::prespawned(bed, record).await).await;
             }
+            if self.args.wants(Scenario::PythonStart) {
+                let (scenario, name) = (Scenario::PythonStart, "restore_python");
+                turn.take(scenario, name, async |record| starts::python(bed, record).await).await;
+            }
             if working_set {
                 let (scenario, name) = (Scenario::WorkingSet, "ws_cold_with");
                 turn.take(scenario, name, async |record| working_set::sample(bed, record).await).await;

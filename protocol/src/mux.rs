@@ -3,25 +3,24 @@
 //! The host is the client and opens streams; the agent accepts them. [`session`] returns a [`Driver`] that
 //! must be polled for anything to move: whoever owns the byte stream runs it.
 
+mod corked;
+
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, BufWriter};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
 use yamux::{Config, Connection, ConnectionError, Mode};
 
+use self::corked::{Cork, Corked, cork};
 use crate::limits::{CHUNK_BYTES, MAX_STREAMS};
 
 /// Largest body of one multiplexer frame that this side sends: a whole piece of a file with what is around it.
 pub const MAX_BODY_BYTES: usize = CHUNK_BYTES + 256;
-
-/// Bytes that wait to be written together. The multiplexer writes the head of a frame and its body apart, and
-/// every write to a guest's channel, or from it, is an exit of the virtual machine.
-const WRITE_BUFFER: usize = 2 * MAX_BODY_BYTES;
 
 /// One operation's stream. Dropping it before it was closed resets it, which cancels the operation.
 pub type Stream = Compat<yamux::Stream>;
@@ -103,8 +102,10 @@ pub fn session<T: AsyncRead + AsyncWrite + Unpin>(io: T, side: Side) -> (Opener,
     };
     let (requests, opening) = mpsc::channel(MAX_STREAMS);
     let (accepted, streams) = mpsc::channel(MAX_STREAMS);
+    let (corked, cork) = cork(io, side);
     let driver = Driver {
-        connection: Connection::new(BufWriter::with_capacity(WRITE_BUFFER, io).compat(), config, mode),
+        connection: Connection::new(corked.compat(), config, mode),
+        cork,
         opening: Some(opening),
         waiting: VecDeque::new(),
         accepted,
@@ -114,7 +115,8 @@ pub fn session<T: AsyncRead + AsyncWrite + Unpin>(io: T, side: Side) -> (Opener,
 
 /// Moves the bytes of a session.
 pub struct Driver<T> {
-    connection: Connection<Compat<BufWriter<T>>>,
+    connection: Connection<Compat<Corked<T>>>,
+    cork: Cork<T>,
     /// `None` once the session closes.
     opening: Option<mpsc::Receiver<oneshot::Sender<Stream>>>,
     waiting: VecDeque<oneshot::Sender<Stream>>,
@@ -135,6 +137,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        loop {
+            let over = self.advance(cx);
+            match self.cork.pull(cx) {
+                Poll::Ready(Ok(true)) if over.is_pending() => {}
+                Poll::Ready(Err(error)) if over.is_pending() => return Poll::Ready(Err(error.into())),
+                _ => return over,
+            }
+        }
+    }
+
+    /// Does all that can be done now, but for writing.
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         while let Some(opening) = &mut self.opening {
             match opening.poll_recv(cx) {
                 Poll::Ready(Some(reply)) => self.waiting.push_back(reply),

@@ -21,6 +21,8 @@ const STARTS: &[(&str, &str)] = &[
     ("restore_output", "restore"),
     ("restore_cold_output", "restore, cold cache"),
     ("cold_boot_output", "cold boot"),
+    ("restore_python", "restore to Python"),
+    ("cold_boot_python", "cold boot to Python"),
 ];
 
 /// Series whose samples are drawn.
@@ -155,7 +157,8 @@ fn starts(report: &Report) -> String {
         return String::new();
     }
     // A boot is so much longer that nothing else could be read beside it.
-    let (quick, slow): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(name, _)| *name != "cold boot");
+    let (quick, slow): (Vec<_>, Vec<_>) =
+        rows.into_iter().partition(|(name, _)| !name.starts_with("cold boot"));
     let used = |stage: &str| {
         let has = |(_, series): &(&str, &Series)| series.stage_means().iter().any(|one| one.name == stage);
         quick.iter().any(has) || slow.iter().any(has)

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use rekindle::agent::{Code, Command, ExecuteRequest, Language, Outcome, Program};
+use rekindle::agent::{AgentClient, Code, Command, ExecuteRequest, Language, Outcome, Program};
 
 use super::Scenario;
 use crate::bed::{Bed, PATIENCE};
@@ -55,12 +55,11 @@ pub const DATA: Run = Run {
 /// When a program does not print what it should.
 pub async fn sample(bed: &Bed, run: &Run, record: &mut Record) -> Result<()> {
     let name = run.scenario.to_string();
-    let code = Program::Code(Code { language: run.language as i32, source: run.source.to_owned() });
     let [interpreter, flag] = run.interpreter;
     let argv = [interpreter, flag, run.source].map(|word| word.as_bytes().to_vec().into()).to_vec();
     let plain = Program::Command(Command { argv });
     let kind = |name: &str, what: &str| Kind::time(run.scenario, name, what).with_cache(PageCache::Hot);
-    let took = first(bed, run, code).await?;
+    let took = first(bed, run, run.code()).await?;
     record.add(kind(&name, "the first execution, as `code`"), Sample::of(took));
     let took = first(bed, run, plain).await?;
     record.add(kind(&format!("{name}_plain"), "the first execution, a plain interpreter"), Sample::of(took));
@@ -70,18 +69,42 @@ pub async fn sample(bed: &Bed, run: &Run, record: &mut Record) -> Result<()> {
 async fn first(bed: &Bed, run: &Run, program: Program) -> Result<Duration> {
     page_cache::warm(&bed.read_by_restore())?;
     let vm = bed.clone().await?;
+    let took = run.execute(vm.agent(), program).await;
+    vm.stop().await;
+    took
+}
+
+impl Run {
+    /// The program as callers send it.
+    #[must_use]
+    pub fn code(&self) -> Program {
+        Program::Code(Code { language: self.language as i32, source: self.source.to_owned() })
+    }
+
+    /// Runs the program in one of its forms, and says how long that took, from request to result.
+    ///
+    /// # Errors
+    /// When it does not end well, or prints something else.
+    pub async fn execute(&self, agent: &AgentClient, program: Program) -> Result<Duration> {
+        execute(agent, program, self.output).await
+    }
+}
+
+/// Runs a program that prints `output`, and says how long that took, from request to result.
+///
+/// # Errors
+/// When it does not end well, or prints something else.
+pub async fn execute(agent: &AgentClient, program: Program, output: &str) -> Result<Duration> {
     let begun = Instant::now();
     let request = ExecuteRequest {
         program: Some(program),
         timeout_millis: u64::try_from(PATIENCE.as_millis())?,
         ..ExecuteRequest::default()
     };
-    let finished = vm.agent().run(request).await;
+    let finished = agent.run(request).await?;
     let took = begun.elapsed();
-    vm.stop().await;
-    let finished = finished?;
     ensure!(
-        finished.outcome == Outcome::Exited(0) && finished.stdout.text == run.output,
+        finished.outcome == Outcome::Exited(0) && finished.stdout.text == output,
         "it ended as {:?} and printed {:?}: {}",
         finished.outcome,
         finished.stdout.text,

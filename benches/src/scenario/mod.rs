@@ -33,6 +33,8 @@ pub enum Scenario {
     RestorePrespawned,
     /// A machine that was restored beforehand and waits in the pool
     ClaimParked,
+    /// A machine that boots and one that is restored, to the first output of Python
+    PythonStart,
     /// The first Python program of a clone
     FirstPython,
     /// The first JavaScript program of a clone

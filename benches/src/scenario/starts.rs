@@ -1,16 +1,17 @@
 //! Starts of one machine: the floor, a boot, a restore, and a restore into a monitor that waits.
 //!
 //! Every sample goes from nothing to an open gate and then to the first output of a program. Three figures
-//! come of it: to the agent's first answer, to usable, to the first output.
+//! come of it: to the agent's first answer, to usable, to the first output. The program is `echo`, which costs
+//! next to nothing; [`python`] goes to the first output of what callers send instead.
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
-use rekindle::agent::{AgentClient, ExecuteRequest, Outcome, Program};
+use anyhow::Result;
+use rekindle::agent::{AgentClient, Program};
 use rekindle::engine::{RestoreSpec, Stopwatch};
 use rekindle::vm::Vm;
 
-use super::Scenario;
+use super::{Scenario, first_run};
 use crate::bed::{Bed, PATIENCE, gate_request};
 use crate::floor::Floor;
 use crate::page_cache;
@@ -115,6 +116,28 @@ pub async fn prespawned(bed: &Bed, record: &mut Record) -> Result<()> {
     ground.close().await
 }
 
+/// One boot and one restore, each to the first output of a line of Python sent as `code`. A machine that booted
+/// has to start the interpreter; a clone finds one in its snapshot.
+///
+/// # Errors
+/// When one of them fails.
+pub async fn python(bed: &Bed, record: &mut Record) -> Result<()> {
+    let mut files = bed.read_by_restore();
+    files.push(bed.source.kernel.path.clone());
+    page_cache::warm(&files)?;
+    for name in ["cold_boot_python", "restore_python"] {
+        host_at_rest().await;
+        let begun = Instant::now();
+        let vm = if name == "restore_python" { bed.clone().await } else { bed.cold_boot().await }?;
+        let sample = Sample::start(vm.timings(), begun.elapsed());
+        let output = first_run::PYTHON.execute(vm.agent(), first_run::PYTHON.code()).await;
+        vm.stop().await;
+        let kind = Kind::time(Scenario::PythonStart, name, "to the first output of Python, as `code`");
+        record.add(kind.with_cache(PageCache::Hot), sample.and(OUTPUT, output?));
+    }
+    Ok(())
+}
+
 /// Runs the first program and adds what there is to add.
 async fn finish(
     vm: &Vm,
@@ -158,18 +181,5 @@ fn usable(scenario: Scenario, name: &str, cache: PageCache) -> Kind {
 /// # Errors
 /// When it does not end well.
 pub async fn first_output(agent: &AgentClient) -> Result<Duration> {
-    let begun = Instant::now();
-    let request = ExecuteRequest {
-        program: Some(Program::Shell("echo ready".into())),
-        timeout_millis: u64::try_from(PATIENCE.as_millis())?,
-        ..ExecuteRequest::default()
-    };
-    let finished = agent.run(request).await?;
-    ensure!(
-        finished.outcome == Outcome::Exited(0) && finished.stdout.text == "ready\n",
-        "the first program ended as {:?}: {}",
-        finished.outcome,
-        finished.stderr.text
-    );
-    Ok(begun.elapsed())
+    first_run::execute(agent, Program::Shell("echo ready".into()), "ready\n").await
 }

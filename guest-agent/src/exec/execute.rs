@@ -21,7 +21,7 @@ use rekindle_protocol::output::Collector;
 use rekindle_protocol::wire::execute_result::Outcome;
 use rekindle_protocol::wire::response::Reply;
 use rekindle_protocol::wire::{self, ErrorCode, OutputStream};
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::agent::{Agent, Busy};
@@ -143,14 +143,17 @@ impl Execution {
         let sending = tokio::spawn(async move {
             while let Some(next) = outgoing.recv().await {
                 if frame::write(&mut to_host, &response(next)).await.is_err() {
-                    return None;
+                    return;
                 }
             }
-            Some(to_host)
+            // At once, so that it leaves together with the result. The host may be gone.
+            let _ = to_host.shutdown().await;
         });
-        let hello = wire::Started { execution: self.id, pid: self.running.pid as u32 };
-        // A host that is gone is noticed below.
-        let _ = replies.send(Reply::Started(hello)).await;
+        if self.spec.announced {
+            let hello = wire::Started { execution: self.id, pid: self.running.pid as u32 };
+            // A host that is gone is noticed below.
+            let _ = replies.send(Reply::Started(hello)).await;
+        }
 
         let timeout = self.spec.timeout;
         let end = tokio::select! {
@@ -186,9 +189,7 @@ impl Execution {
         drop(busy);
         let _ = replies.send(Reply::Result(result)).await;
         drop(replies);
-        if let Ok(Some(to_host)) = sending.await {
-            finish(to_host).await;
-        }
+        let _ = sending.await;
         // The event loop sends the result first. Then beside it: the kernel takes milliseconds for what follows.
         tokio::task::yield_now().await;
         let tidied = tokio::task::spawn_blocking(move || {
@@ -364,9 +365,4 @@ async fn after(timeout: Option<Duration>) {
         Some(timeout) => tokio::time::sleep(timeout).await,
         None => std::future::pending().await,
     }
-}
-
-async fn finish(mut to_host: impl AsyncWrite + Unpin) {
-    // The host may be gone.
-    let _ = to_host.shutdown().await;
 }

@@ -52,6 +52,8 @@ pub struct Spec {
     pub terminal: Option<Winsize>,
     /// Whether output is also sent while it runs.
     pub stream: bool,
+    /// Whether its start is told.
+    pub announced: bool,
     /// Characters of each output stream in the result.
     pub output_limit: usize,
     /// Its memory limit in bytes, 0 for none of its own.
@@ -103,6 +105,7 @@ impl Spec {
             },
             terminal,
             stream: request.stream,
+            announced: !request.unannounced,
             output_limit: output_limit(request.output_limit as usize)?,
             memory_bytes: request.memory_bytes,
             pids: request.pids,
@@ -126,6 +129,7 @@ impl Spec {
             input: Input::Nothing,
             terminal: None,
             stream: false,
+            announced: false,
             output_limit: DEFAULT_OUTPUT_LIMIT,
             memory_bytes: 0,
             pids: 0,

@@ -35,6 +35,14 @@ async fn a_line_of_shell_is_one() {
 }
 
 #[tokio::test]
+async fn the_start_of_an_unannounced_program_is_not_told() {
+    let agent = agent!();
+    let request = ExecuteRequest { unannounced: true, ..shell("echo out") };
+    let error = agent.client.execute(request).await.expect_err("only the result comes");
+    assert_eq!(error.to_string(), "the agent broke the protocol in execute: an unexpected result reply");
+}
+
+#[tokio::test]
 async fn python_runs_code() {
     let agent = agent!();
     if !agent.has("python3").await {

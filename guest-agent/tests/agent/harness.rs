@@ -241,6 +241,16 @@ impl Agent {
         all_processes().filter(|pid| command_line(*pid).is_some_and(|line| line.contains(marker))).collect()
     }
 
+    /// Those of them that this agent has started itself: others may be another test's.
+    pub fn children(&self, marker: &str) -> Vec<u32> {
+        let parent = format!("PPid:\t{}", self.pid());
+        let ours = |pid: &u32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status"));
+            status.is_ok_and(|status| status.lines().any(|line| line == parent))
+        };
+        self.processes(marker).into_iter().filter(ours).collect()
+    }
+
     /// Asserts that soon no process is left whose command line holds `marker`.
     pub async fn soon_gone(&self, marker: &str) {
         until(&format!("everything with {marker} is gone"), || self.processes(marker).is_empty()).await;

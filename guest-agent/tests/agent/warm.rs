@@ -227,7 +227,7 @@ async fn packages_the_user_has_installed_are_found() {
 #[tokio::test]
 async fn without_a_forker_executions_go_on_and_a_new_one_is_started() {
     let agent = warm!(python());
-    let forker = agent.processes("rekindle_warm import forker");
+    let forker = agent.children("rekindle_warm import forker");
     assert!(!forker.is_empty());
     for pid in &forker {
         let _ = nix::sys::signal::kill(
@@ -235,7 +235,7 @@ async fn without_a_forker_executions_go_on_and_a_new_one_is_started() {
             nix::sys::signal::Signal::SIGKILL,
         );
     }
-    until("the old forker is gone", || agent.processes("rekindle_warm import forker").is_empty()).await;
+    until("the old forker is gone", || agent.children("rekindle_warm import forker").is_empty()).await;
     let first = agent.run(code(Language::Python, "print('hi')")).await;
     assert_eq!((first.outcome, first.interpreter), (Outcome::Exited(0), Some(Interpreter::Plain)));
     loop {

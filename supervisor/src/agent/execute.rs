@@ -4,6 +4,8 @@
 //!   execute ──► Started ──► next: Output, Output, … ──► next: Finished ──► next: nothing
 //!                  │                                        ▲
 //!                  └── dropped: reset, everything it started is killed
+//!
+//!   run ──► Finished
 //! ```
 
 use rekindle_protocol::limits::{MAX_CHUNK_BYTES, MAX_OUTPUT_LIMIT, MIN_OUTPUT_LIMIT};
@@ -77,20 +79,10 @@ impl AgentClient {
         request: ExecuteRequest,
         patience: ExecutePatience,
     ) -> Result<Execution, AgentError> {
-        let output_limit = effective_limit(request.output_limit);
-        if !(MIN_OUTPUT_LIMIT..=MAX_OUTPUT_LIMIT).contains(&output_limit) {
-            return Err(AgentError::Invalid {
-                operation: EXECUTE,
-                what: format!(
-                    "an output limit of {output_limit} characters is not between {MIN_OUTPUT_LIMIT} and \
-                     {MAX_OUTPUT_LIMIT}"
-                )
-                .into(),
-            });
-        }
+        let output_limit = output_limit(&request)?;
         let streaming = request.stream;
         let live = request.stdin == i32::from(Stdin::Live);
-        let limit = Some(request.timeout_millis).filter(|&millis| millis != 0).map(Duration::from_millis);
+        let limit = time_limit(&request);
         let start = deadline(patience.start);
         let mut operation = self.begin(EXECUTE, Lane::Long, Op::Execute(request), start).await?;
         let started = match operation.receive(Some(start)).await? {
@@ -117,13 +109,52 @@ impl AgentClient {
         })
     }
 
-    /// Runs a program to its end.
+    /// Runs a program to its end with the usual patience. Of what it writes only the result tells, and standard
+    /// input that is to be sent live is ended.
     ///
     /// # Errors
     /// See [`AgentError`].
     pub async fn run(&self, request: ExecuteRequest) -> Result<Finished, AgentError> {
-        self.execute(request).await?.wait().await
+        let patience = ExecutePatience::default();
+        let live = request.stdin == i32::from(Stdin::Live);
+        let Some(limit) = time_limit(&request).filter(|_| !live) else {
+            // Its start is the only sign of life that has to come.
+            return self.execute_with(request, patience).await?.wait().await;
+        };
+        let output_limit = output_limit(&request)?;
+        let request = ExecuteRequest { stream: false, unannounced: true, ..request };
+        let start = deadline(patience.start);
+        let mut operation = self.begin(EXECUTE, Lane::Long, Op::Execute(request), start).await?;
+        let end = Some(deadline(patience.start.saturating_add(limit).saturating_add(patience.grace)));
+        let mut reply = operation.receive(end).await?;
+        if matches!(reply, Reply::Started(_)) {
+            // An agent of before 3.3 tells it all the same.
+            reply = operation.receive(end).await?;
+        }
+        match reply {
+            Reply::Result(result) => {
+                Finished::from_wire(result, output_limit).map_err(|what| operation.violated(what))
+            }
+            other => Err(operation.unexpected(&other)),
+        }
     }
+}
+
+/// How many characters of each stream the result may hold.
+fn output_limit(request: &ExecuteRequest) -> Result<usize, AgentError> {
+    let limit = effective_limit(request.output_limit);
+    if (MIN_OUTPUT_LIMIT..=MAX_OUTPUT_LIMIT).contains(&limit) {
+        return Ok(limit);
+    }
+    let what = format!(
+        "an output limit of {limit} characters is not between {MIN_OUTPUT_LIMIT} and {MAX_OUTPUT_LIMIT}"
+    );
+    Err(AgentError::Invalid { operation: EXECUTE, what: what.into() })
+}
+
+/// How long the program may run.
+fn time_limit(request: &ExecuteRequest) -> Option<Duration> {
+    Some(request.timeout_millis).filter(|&millis| millis != 0).map(Duration::from_millis)
 }
 
 impl Execution {

@@ -13,7 +13,7 @@ use super::idempotency::{Fingerprint, Place};
 use super::program::{ExecuteSpec, Input};
 use super::registry::Service;
 use super::sandbox::Sandbox;
-use crate::agent::{ExecuteRequest, Finished, Outcome};
+use crate::agent::{ExecuteRequest, Finished, Outcome, Stdin};
 
 /// Longest idempotency key.
 const MAX_KEY: usize = 128;
@@ -89,6 +89,9 @@ impl Service {
 
 async fn run_in(call: &Call, request: ExecuteRequest, stdin: Bytes) -> Result<Finished, ServiceError> {
     let agent = call.sandbox().vm.agent();
+    if request.stdin != i32::from(Stdin::Live) {
+        return call.wait(agent.run(request)).await;
+    }
     let mut execution = call.wait(agent.execute(request)).await?;
     // What is too long for one message is fed while it runs.
     let feeding = execution.take_stdin();

@@ -34,7 +34,8 @@ pub(crate) async fn execute(guest: &Guest, request: wire::ExecuteRequest, stream
     let (running, mut signals) = guest.begin(text);
     let (reader, mut writer) = tokio::io::split(stream);
     let pid = u32::try_from(running.id).unwrap_or(u32::MAX).saturating_add(100);
-    if !send(&mut writer, Reply::Started(wire::Started { execution: running.id, pid })).await {
+    let started = Reply::Started(wire::Started { execution: running.id, pid });
+    if !request.unannounced && !send(&mut writer, started).await {
         return;
     }
     let (pieces, input) = mpsc::channel(16);

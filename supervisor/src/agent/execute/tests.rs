@@ -268,9 +268,65 @@ async fn live_output_does_not_extend_the_deadline() {
     });
     let request = ExecuteRequest { timeout_millis: 5_000, ..streaming() };
     let began = Instant::now();
-    let error = client.run(request).await.expect_err("it never ends");
+    let execution = client.execute(request).await.expect("started");
+    let error = execution.wait().await.expect_err("it never ends");
     assert!(matches!(error, AgentError::Silent { .. }), "{error:?}");
     assert!(began.elapsed() < SOON);
+}
+
+/// Runs a program; the agent says these replies. Also returns what it was asked.
+async fn ran(request: ExecuteRequest, replies: Vec<Reply>) -> (Result<Finished, AgentError>, ExecuteRequest) {
+    let (client, mut agent) = connected().await;
+    let answer = async {
+        let (asked, mut stream) = agent.next().await;
+        for reply in replies {
+            say(&mut stream, reply).await;
+        }
+        let Op::Execute(asked) = asked else { panic!("an execution") };
+        (asked, stream)
+    };
+    let (finished, (asked, _stream)) = tokio::join!(client.run(request), answer);
+    (finished, asked)
+}
+
+fn limited() -> ExecuteRequest {
+    ExecuteRequest { timeout_millis: 5_000, ..ExecuteRequest::default() }
+}
+
+#[tokio::test]
+async fn a_run_wants_the_result_alone_and_bears_with_agents_that_tell_the_start() {
+    for replies in [vec![result()], vec![started(), result()]] {
+        let (finished, asked) = ran(ExecuteRequest { stream: true, ..limited() }, replies).await;
+        assert_eq!(finished.expect("a result").outcome, Outcome::Exited(3));
+        assert!(asked.unannounced && !asked.stream, "{asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_without_a_time_limit_wants_a_sign_of_life() {
+    let (finished, asked) = ran(ExecuteRequest::default(), vec![started(), result()]).await;
+    assert_eq!(finished.expect("a result").outcome, Outcome::Exited(3));
+    assert!(!asked.unannounced, "{asked:?}");
+}
+
+#[tokio::test]
+async fn replies_out_of_place_break_a_run() {
+    for replies in [vec![output("nobody asked for it")], vec![started(), started()]] {
+        let (finished, _) = ran(limited(), replies.clone()).await;
+        assert!(matches!(finished, Err(AgentError::Protocol { .. })), "{replies:?}: {finished:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_never_brings_the_result_of_a_run_is_given_up() {
+    let (client, mut agent) = connected().await;
+    let began = Instant::now();
+    let run = tokio::spawn(async move { client.run(limited()).await });
+    let _held = agent.next().await;
+    let error = run.await.expect("no panic").expect_err("silence");
+    assert!(matches!(error, AgentError::Silent { operation: EXECUTE, .. }), "{error:?}");
+    let ExecutePatience { start, grace } = ExecutePatience::default();
+    assert!(began.elapsed() >= start + grace + Duration::from_secs(5));
 }
 
 #[tokio::test]

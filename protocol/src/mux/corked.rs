@@ -1,0 +1,168 @@
+//! A byte stream on which writes wait until there is nothing more to say.
+//!
+//! The multiplexer flushes after every frame, and every write to a guest's channel, or from it, leaves the virtual
+//! machine and wakes somebody. So its flushes do nothing here; [`Cork::pull`] writes what has gathered, once the
+//! multiplexer is done. What the peer does not wait for goes with the next frame that it does wait for: pings,
+//! their answers, and a host's agreement to the end of a stream.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::{MAX_BODY_BYTES, Side};
+
+/// Bytes that may gather: beyond them they are written, whatever comes next.
+const MOST: usize = 2 * MAX_BODY_BYTES;
+
+/// Bytes of the head of a frame: a version, a kind, two of flags, four of the stream, four of a length.
+const HEAD: usize = 12;
+/// A frame that has a body.
+const DATA: u8 = 0;
+/// A frame that asks for an answer, or is one.
+const PING: u8 = 2;
+/// The flags of a frame that ends its sender's half of a stream.
+const END: [u8; 2] = [0, 4];
+
+/// The stream as the multiplexer uses it.
+#[derive(Debug)]
+pub struct Corked<T>(Arc<Mutex<Shared<T>>>);
+
+/// What lets the writes go.
+#[derive(Debug)]
+pub struct Cork<T>(Arc<Mutex<Shared<T>>>);
+
+#[derive(Debug)]
+struct Shared<T> {
+    io: T,
+    gathered: BytesMut,
+    /// The peer waits for some of it.
+    pressing: bool,
+    /// The multiplexer had more and there was no room.
+    full: bool,
+    frames: Frames,
+}
+
+/// Puts a cork on one side's byte stream.
+pub fn cork<T>(io: T, side: Side) -> (Corked<T>, Cork<T>) {
+    let frames = Frames { side, head: [0; HEAD], known: 0, body: 0 };
+    let gathered = BytesMut::new();
+    let shared = Arc::new(Mutex::new(Shared { io, gathered, pressing: false, full: false, frames }));
+    (Corked(shared.clone()), Cork(shared))
+}
+
+impl<T: AsyncWrite + Unpin> Cork<T> {
+    /// Writes what has gathered, if the peer waits for any of it. `true` means that the multiplexer found no room
+    /// before and finds some now.
+    ///
+    /// # Errors
+    /// When the stream fails.
+    pub fn pull(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let mut shared = lock(&self.0);
+        if shared.pressing {
+            ready!(shared.write_out(cx))?;
+        }
+        Poll::Ready(Ok(std::mem::take(&mut shared.full)))
+    }
+}
+
+fn lock<T>(shared: &Mutex<Shared<T>>) -> MutexGuard<'_, Shared<T>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T: AsyncWrite + Unpin> Shared<T> {
+    fn write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.gathered.is_empty() {
+            match ready!(Pin::new(&mut self.io).poll_write(cx, &self.gathered))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => self.gathered.advance(written),
+            }
+        }
+        ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+        self.pressing = false;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Corked<T> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut lock(&self.0).io).poll_read(cx, out)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Corked<T> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let mut shared = lock(&self.0);
+        if shared.gathered.len() >= MOST && shared.write_out(cx)?.is_pending() {
+            shared.full = true;
+            return Poll::Pending;
+        }
+        shared.gathered.extend_from_slice(data);
+        shared.pressing |= shared.frames.press(data);
+        Poll::Ready(Ok(data.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut shared = lock(&self.0);
+        ready!(shared.write_out(cx))?;
+        Pin::new(&mut shared.io).poll_shutdown(cx)
+    }
+}
+
+/// Follows the frames in what is written.
+#[derive(Debug)]
+struct Frames {
+    side: Side,
+    head: [u8; HEAD],
+    /// Bytes of the head that are known.
+    known: usize,
+    /// Bytes of the body that are still to come.
+    body: usize,
+}
+
+impl Frames {
+    /// Whether these bytes hold some of a frame that the peer waits for.
+    fn press(&mut self, mut data: &[u8]) -> bool {
+        let mut pressing = false;
+        while !data.is_empty() {
+            if self.body > 0 {
+                let (body, rest) = data.split_at(self.body.min(data.len()));
+                self.body -= body.len();
+                data = rest;
+                pressing = true;
+                continue;
+            }
+            let (head, rest) = data.split_at((HEAD - self.known).min(data.len()));
+            self.head[self.known..][..head.len()].copy_from_slice(head);
+            self.known += head.len();
+            data = rest;
+            if self.known == HEAD {
+                self.known = 0;
+                pressing |= self.is_waited_for();
+            }
+        }
+        pressing
+    }
+
+    /// Whether the peer waits for the frame with this head; notes how long its body is.
+    fn is_waited_for(&mut self) -> bool {
+        let [_, kind, first, second, _, _, _, _, length @ ..] = self.head;
+        if kind == DATA {
+            self.body = u32::from_be_bytes(length) as usize;
+        }
+        // A host that means the end itself resets the stream: its half alone it ends only when the guest has
+        // ended the other.
+        let agrees = self.side == Side::Host && kind == DATA && [first, second] == END && self.body == 0;
+        kind != PING && !agrees
+    }
+}
+
+#[cfg(test)]
+mod tests;
