@@ -106,22 +106,20 @@ async fn ask(jail: &Jail) -> io::Result<UnixStream> {
     }
 }
 
-/// Reads the monitor's answer, and not one byte of what follows it.
-async fn accepted(stream: &mut UnixStream) -> io::Result<()> {
-    let mut answer = Vec::new();
+/// Reads the monitor's answer. Nothing can follow it: an agent never speaks first.
+async fn accepted(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
+    let mut answer = Vec::with_capacity(MAX_ANSWER);
+    let mut stream = stream.take(MAX_ANSWER as u64);
     while !answer.ends_with(b"\n") {
-        if answer.len() >= MAX_ANSWER {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the monitor's answer is too long"));
+        if stream.read_buf(&mut answer).await? == 0 {
+            let (kind, what) = match stream.limit() {
+                0 => (io::ErrorKind::InvalidData, "the monitor's answer is too long"),
+                _ => (io::ErrorKind::ConnectionRefused, "nothing in the guest listens"),
+            };
+            return Err(io::Error::new(kind, what));
         }
-        let byte = stream.read_u8().await.map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                io::Error::new(io::ErrorKind::ConnectionRefused, "nothing in the guest listens")
-            }
-            _ => error,
-        })?;
-        answer.push(byte);
     }
-    if answer.starts_with(b"OK ") {
+    if answer.starts_with(b"OK ") && answer.iter().filter(|byte| **byte == b'\n').count() == 1 {
         return Ok(());
     }
     Err(io::Error::new(io::ErrorKind::InvalidData, "the monitor's answer is not understood"))
@@ -161,3 +159,6 @@ impl AsyncWrite for AgentStream {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests;
