@@ -1,6 +1,7 @@
 //! What to boot or restore: plain data from `vm` to an engine.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::host::cgroup::CgroupJoin;
@@ -79,12 +80,15 @@ pub struct SnapshotFiles {
     /// What bounds the scratch disk's traffic in it, where that is known. An engine whose snapshots keep such
     /// bounds need not set the same ones again.
     pub io: Option<IoThrottle>,
+    /// Pages of the memory, by their number, that every clone writes to before its first program is done. An engine
+    /// may have them copied before the guest runs.
+    pub copied: Arc<[u64]>,
 }
 
 impl SnapshotFiles {
     /// The files of a snapshot in `dir`; every engine uses these names.
     #[must_use]
     pub fn in_dir(dir: &std::path::Path) -> Self {
-        Self { memory: dir.join("memory"), state: dir.join("state"), io: None }
+        Self { memory: dir.join("memory"), state: dir.join("state"), io: None, copied: Arc::default() }
     }
 }

@@ -8,6 +8,7 @@ pub mod cgroup;
 pub mod cpu;
 pub mod disk;
 pub mod kvm;
+pub mod mapped;
 pub mod memory;
 pub mod open_guard;
 pub mod page_cache;

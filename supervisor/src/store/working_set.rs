@@ -1,6 +1,7 @@
 //! Which parts of a snapshot's memory the first program of a clone touches, kept beside the snapshot.
 //!
-//! A hint and nothing more: it names parts of a file to read early when they are on the disk. It is no part of
+//! A hint and nothing more: it names parts of a file to read early when they are on the disk, and pages that every
+//! clone has to copy, so that an engine can have them copied before a guest needs them. It is no part of
 //! what the manifest vouches for, because a missing or wrong one costs time and never correctness. It is
 //! written after the snapshot is published, by the first clone that ever ran, and never changed.
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::StoreError;
 use super::load::Snapshot;
 use super::root::MEMORY;
+use crate::host::mapped::PAGE;
 
 /// The file's name.
 const FILE: &str = "working-set.json";
@@ -20,6 +22,8 @@ const FORMAT: u32 = 1;
 /// Longest file that is read, and most parts in it.
 const MAX_BYTES: u64 = 1024 * 1024;
 const MAX_PARTS: usize = 32 * 1024;
+/// Most pages that are copied ahead: what they hold is no longer shared.
+const MAX_COPIED: usize = 2048;
 
 /// Parts of the memory file, in order and apart from each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +31,9 @@ pub struct WorkingSet {
     format: u32,
     /// Where each part begins and how long it is, in bytes.
     parts: Vec<(u64, u64)>,
+    /// Pages that a clone has written to once its first program, a line of shell, is done.
+    #[serde(default)]
+    copied: Vec<u64>,
 }
 
 impl WorkingSet {
@@ -40,7 +47,19 @@ impl WorkingSet {
                 _ => parts.push((block * size, size)),
             }
         }
-        Self { format: FORMAT, parts }
+        Self { format: FORMAT, parts, copied: Vec::new() }
+    }
+
+    /// The same set with the pages that every clone copies; none if they are too many to be a clone's least.
+    #[must_use]
+    pub fn with_copied(self, pages: impl IntoIterator<Item = u64>) -> Self {
+        let copied: Vec<u64> = pages.into_iter().collect();
+        Self { copied: if copied.len() > MAX_COPIED { Vec::new() } else { copied }, ..self }
+    }
+
+    /// The pages that every clone copies, by their number in the memory file.
+    pub fn copied(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.copied.iter().copied()
     }
 
     /// The parts.
@@ -58,7 +77,12 @@ impl WorkingSet {
     /// Whether it can be about a file of this length.
     fn fits(&self, length: u64) -> bool {
         let inside = |(start, size): &(u64, u64)| start.checked_add(*size).is_some_and(|end| end <= length);
-        self.format == FORMAT && self.parts.len() <= MAX_PARTS && self.parts.iter().all(inside)
+        let page_inside = |page: &u64| page.checked_mul(PAGE).is_some_and(|start| start < length);
+        self.format == FORMAT
+            && self.parts.len() <= MAX_PARTS
+            && self.parts.iter().all(inside)
+            && self.copied.len() <= MAX_COPIED
+            && self.copied.iter().all(page_inside)
     }
 
     fn read(dir: &Path, length: u64) -> Option<Self> {
@@ -119,9 +143,23 @@ mod tests {
     #[test]
     fn a_set_comes_back_as_it_was_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let set = WorkingSet::of_blocks([3, 4], BLOCK);
+        let set = WorkingSet::of_blocks([3, 4], BLOCK).with_copied([1, 5, 9]);
         fs::write(dir.path().join(FILE), serde_json::to_vec(&set).unwrap()).unwrap();
         assert_eq!(WorkingSet::read(dir.path(), 1 << 30), Some(set));
+    }
+
+    #[test]
+    fn one_of_before_pages_were_copied_ahead_names_none() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(FILE), r#"{"format":1,"parts":[[0,65536]]}"#).unwrap();
+        let set = WorkingSet::read(dir.path(), 1 << 30).unwrap();
+        assert_eq!((set.parts().len(), set.copied().len()), (1, 0));
+    }
+
+    #[test]
+    fn more_than_a_clones_least_is_not_copied_ahead() {
+        let copied = |count| WorkingSet::default().with_copied(0..count).copied().len();
+        assert_eq!((copied(2048), copied(2049)), (2048, 0));
     }
 
     #[test]
@@ -134,6 +172,8 @@ mod tests {
             r#"{"format":2,"parts":[]}"#,
             r#"{"format":1,"parts":[[1073741824,65536]]}"#,
             r#"{"format":1,"parts":[[18446744073709551615,2]]}"#,
+            r#"{"format":1,"parts":[],"copied":[262144]}"#,
+            r#"{"format":1,"parts":[],"copied":[18446744073709551615]}"#,
         ] {
             fs::write(&path, text).unwrap();
             assert_eq!(WorkingSet::read(dir.path(), 1 << 30), None, "{text}");

@@ -69,7 +69,8 @@ pub fn files(snapshot: &Snapshot) -> SnapshotFiles {
         bytes_per_second: traffic.bytes_per_second,
         operations_per_second: traffic.operations_per_second,
     });
-    SnapshotFiles { io, ..SnapshotFiles::in_dir(snapshot.dir()) }
+    let copied = snapshot.working_set().map_or_else(Default::default, |set| set.copied().collect());
+    SnapshotFiles { io, copied, ..SnapshotFiles::in_dir(snapshot.dir()) }
 }
 
 async fn reserve(host: &VmHost, snapshot: &Snapshot, plan: &Plan) -> Result<Reserved, StartError> {

@@ -17,6 +17,7 @@ use rekindle::engine::firecracker::{Confinement, FirecrackerEngine, find};
 use rekindle::engine::{EngineError, IoThrottle, Machine, Operation, SnapshotFiles, Started, Stopwatch};
 use rekindle::host::cgroup::{CgroupManager, CpuQuota, Limits};
 use rekindle::host::kvm::KvmStatus;
+use rekindle::host::mapped::{Mapped, PAGE};
 use rekindle::host::process::ProcessIdentity;
 use tokio::time::{sleep, timeout};
 
@@ -167,6 +168,31 @@ async fn limits_on_the_disk_are_the_monitors_rate_limiters_after_a_boot_and_afte
         assert_eq!(words.contains("/drives/scratch") && !boots, set_again, "boots: {boots}, {words}");
         machine.kill().await;
     }
+}
+
+#[tokio::test]
+async fn pages_that_every_clone_copies_are_its_own_before_it_writes_to_them() {
+    let bench = bench!();
+    let plain = bench.snapshot("copied").await;
+    // In the kernel's code, which no guest writes to.
+    let pages: Arc<[u64]> = (0x110_0000 / PAGE..).take(3).collect();
+    let file = || fs::read(&plain.memory).expect("the memory file");
+    let before = file();
+    for copied in [Arc::default(), pages.clone()] {
+        let files = SnapshotFiles { copied: Arc::clone(&copied), ..plain.clone() };
+        let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;
+        bench.answers(&*machine).await.expect("it answers");
+        let pid = machine.process().expect("a monitor").pid;
+        let mut own = Vec::new();
+        for mapped in Mapped::find(pid, &files.memory).expect("its memory") {
+            mapped.pages(|page, copied| own.extend(copied.then_some(page))).expect("its pages");
+        }
+        assert!(!own.is_empty(), "a guest that runs writes somewhere");
+        own.retain(|page| pages.contains(page));
+        assert_eq!(own, *copied);
+        machine.kill().await;
+    }
+    assert!(file() == before, "the snapshot is nobody's to change");
 }
 
 /// Asks a monitor, over a connection of our own.

@@ -1,11 +1,15 @@
 //! Restores a snapshot: a jailed monitor that waits, then the load.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
 use super::api::ApiError;
-use super::api::models::{BackendType, MemoryBackend, PartialDrive, RateLimiter, SnapshotLoadParams};
+use super::api::models::{
+    BackendType, MemoryBackend, PartialDrive, RateLimiter, SnapshotLoadParams, Vm, VmState,
+};
 use super::control::explain;
 use super::engine::FirecrackerEngine;
 use super::jail::{Entry, MEMORY, STATE};
@@ -13,6 +17,7 @@ use super::launch::rate_limiter;
 use super::machine::FirecrackerMachine;
 use super::start::{Monitor, Start, start};
 use crate::engine::{BoxFuture, EngineError, Operation, Prepared, RestoreSpec, Started, Stopwatch};
+use crate::host::mapped::Mapped;
 use crate::host::process::ProcessIdentity;
 
 pub(super) async fn prepare(
@@ -50,7 +55,8 @@ async fn wait_for_snapshot(
     let plan =
         Start { operation: PREPARE, hardware: &hardware, home, files: &files, writes: 0, boots: false };
     let monitor = start(engine, plan, &mut watch).await?;
-    Ok(PreparedFirecracker { monitor, limiter, deadline, watch })
+    let ahead = Ahead { memory: snapshot.memory, pages: snapshot.copied };
+    Ok(PreparedFirecracker { monitor, limiter, ahead, deadline, watch })
 }
 
 /// A jailed monitor waiting for its snapshot.
@@ -58,8 +64,16 @@ async fn wait_for_snapshot(
 struct PreparedFirecracker {
     monitor: Monitor,
     limiter: Option<RateLimiter>,
+    ahead: Ahead,
     deadline: Duration,
     watch: Stopwatch,
+}
+
+/// What every clone copies.
+#[derive(Debug)]
+struct Ahead {
+    memory: PathBuf,
+    pages: Arc<[u64]>,
 }
 
 impl Prepared for PreparedFirecracker {
@@ -78,9 +92,9 @@ impl Prepared for PreparedFirecracker {
 }
 
 async fn load(prepared: PreparedFirecracker) -> Result<Started, EngineError> {
-    let PreparedFirecracker { monitor, limiter, mut watch, .. } = prepared;
+    let PreparedFirecracker { monitor, limiter, ahead, mut watch, .. } = prepared;
     watch.skip();
-    if let Err(error) = request(&monitor, limiter, &mut watch).await {
+    if let Err(error) = request(&monitor, limiter, ahead, &mut watch).await {
         return Err(explain(&monitor, Operation::Load, error).await);
     }
     let machine = FirecrackerMachine::new(monitor, None);
@@ -90,6 +104,7 @@ async fn load(prepared: PreparedFirecracker) -> Result<Started, EngineError> {
 async fn request(
     monitor: &Monitor,
     limiter: Option<RateLimiter>,
+    ahead: Ahead,
     watch: &mut Stopwatch,
 ) -> Result<(), ApiError> {
     // Mapped privately by every clone: what none of them writes is in memory once.
@@ -97,7 +112,7 @@ async fn request(
     let params = SnapshotLoadParams {
         snapshot_path: STATE.into(),
         mem_backend: Some(memory),
-        resume_vm: Some(true),
+        resume_vm: Some(ahead.pages.is_empty()),
         mem_file_path: None,
         enable_diff_snapshots: None,
     };
@@ -109,5 +124,23 @@ async fn request(
         monitor.api.patch("/drives/scratch", &drive).await?;
     }
     watch.lap("load");
+    if !ahead.pages.is_empty() {
+        copy_ahead(monitor, ahead).await;
+        monitor.api.patch("/vm", &Vm { state: VmState::Resumed }).await?;
+        watch.lap("resume");
+    }
     Ok(())
+}
+
+/// Has the kernel copy, while the guest is paused, what the guest would write to first. A page that is copied when
+/// a guest that runs has read it already costs it three exits instead of one: it reads, it writes, and once more
+/// because what it had mapped was taken away.
+async fn copy_ahead(monitor: &Monitor, Ahead { memory, pages }: Ahead) {
+    let pid = monitor.process.identity().pid;
+    let copy = move || Mapped::find(pid, &memory)?.iter().try_for_each(|mapped| mapped.copy(&pages));
+    let copied = tokio::task::spawn_blocking(copy).await;
+    if let Err(error) = copied.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+        // The guest copies them by itself.
+        tracing::debug!(%error, "nothing was copied ahead");
+    }
 }
