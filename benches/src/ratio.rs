@@ -7,7 +7,7 @@ use rekindle::engine::EngineKind;
 use serde::{Deserialize, Serialize};
 
 use crate::args::ENOUGH;
-use crate::record::Record;
+use crate::record::{Record, Series};
 use crate::stats::{Figure, Summary};
 
 /// Which way a promise goes.
@@ -223,7 +223,7 @@ pub struct Ratio {
     pub name: String,
     /// In words.
     pub what: String,
-    /// The value, of medians.
+    /// The value: the median of the ratios of all rounds where the two took turns, the ratio of medians otherwise.
     pub value: Figure,
     /// What is promised.
     pub promise: Option<Promise>,
@@ -263,22 +263,36 @@ pub fn compare(record: &Record, engine: EngineKind) -> Vec<Ratio> {
 }
 
 fn value(record: &Record, comparison: &Comparison) -> Figure {
-    let middle = |name: &str| -> Result<f64, String> {
+    let whole = |name: &str| -> Result<&Series, String> {
         let series = record.find(name).ok_or_else(|| format!("{name} was not measured"))?;
         if !series.failures.is_empty() {
             return Err(format!("{} samples of {name} failed", series.failures.len()));
         }
-        let summary = Summary::of(&series.values());
-        if comparison.promise.is_some() && summary.n < ENOUGH {
-            return Err(format!("{name} has {} samples, a promise needs {ENOUGH}", summary.n));
+        let n = series.samples.len();
+        if comparison.promise.is_some() && n < ENOUGH {
+            return Err(format!("{name} has {n} samples, a promise needs {ENOUGH}"));
         }
-        summary.p50.value().ok_or_else(|| format!("{name} was not measured"))
+        Ok(series)
     };
-    let made = middle(comparison.over).and_then(|over| match comparison.under {
-        None => Ok(over),
-        Some(under) => middle(under).map(|under| over / under),
+    let made = whole(comparison.over).and_then(|over| match comparison.under {
+        None => middle(&over.values()),
+        Some(under) => whole(under).and_then(|under| quotient(over, under)),
     });
     made.map_or_else(Figure::Unknown, Figure::Value)
+}
+
+/// How many times the one is the other. Of two that took turns every round has its own answer, and a machine whose
+/// speed changes from one minute to the next changes both sides of it; their medians may come from different minutes.
+fn quotient(over: &Series, under: &Series) -> Result<f64, String> {
+    let (above, below) = (over.values(), under.values());
+    if over.kind.scenario.takes_turns_with(under.kind.scenario) && above.len() == below.len() {
+        return middle(&above.iter().zip(below).map(|(above, below)| above / below).collect::<Vec<_>>());
+    }
+    Ok(middle(&above)? / middle(&below)?)
+}
+
+fn middle(values: &[f64]) -> Result<f64, String> {
+    Summary::of(values).p50.value().ok_or_else(|| "it was not measured".to_owned())
 }
 
 #[cfg(test)]

@@ -138,8 +138,9 @@ fn promises(report: &Report) -> String {
         return String::new();
     }
     format!(
-        "<h2>Promises and ratios</h2><p class=\"soft\">Of medians measured side by side in this run. A promise \
-         needs thirty samples; what has fewer is not judged.</p><div class=\"card\"><table><tr><th>what</th>\
+        "<h2>Promises and ratios</h2><p class=\"soft\">Measured side by side in this run: of what took turns the \
+         median of every round's ratio, of the rest the ratio of medians. A promise needs \
+         thirty samples; what has fewer is not judged.</p><div class=\"card\"><table><tr><th>what</th>\
          <th class=\"n\">measured</th><th class=\"n\">promised</th><th></th></tr>{rows}</table></div>"
     )
 }

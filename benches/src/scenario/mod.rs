@@ -61,6 +61,27 @@ pub enum Scenario {
     Container,
 }
 
+impl Scenario {
+    /// Whether samples of the two are taken in turns, round by round. Of one scenario they always are.
+    #[must_use]
+    pub fn takes_turns_with(self, other: Self) -> bool {
+        let start = |scenario| {
+            matches!(
+                scenario,
+                Self::Floor
+                    | Self::ColdBoot
+                    | Self::Restore
+                    | Self::RestorePrespawned
+                    | Self::PythonStart
+                    | Self::WorkingSet
+                    | Self::Bubblewrap
+                    | Self::Container
+            )
+        };
+        self == other || (start(self) && start(other))
+    }
+}
+
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.to_possible_value().as_ref().map_or("?", |value| value.get_name()))
