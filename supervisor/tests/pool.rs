@@ -168,6 +168,44 @@ async fn a_parked_machine_becomes_its_callers_and_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_claimed_machine_has_a_head_start_where_claims_come_one_at_a_time() {
+    let place = Place::new();
+    let config = PoolConfig { head_start: Duration::from_secs(3600), ..room(8) };
+    let pool = place.pool(vec![place.template("tiny", 2, 2, 0).await], config);
+    until_parked(&pool, 2).await;
+    let levels = |parked, filling| {
+        move |status: &PoolStatus| {
+            (status.templates[0].parked, status.templates[0].filling) == (parked, filling)
+        }
+    };
+    let first = pool.claim(ask("tiny")).await.expect("a machine");
+    until(&pool, "its successor waits", levels(1, 1)).await;
+    assert_eq!(place.machines().len(), 2, "the claimed one and the one that is left");
+    let second = pool.claim(ask("tiny")).await.expect("a machine");
+    assert_eq!([first.kind, second.kind], [StartKind::Parked; 2]);
+    until(&pool, "another claim so soon, and one was made at once", levels(1, 1)).await;
+    assert_eq!(place.machines().len(), 3);
+    // What waits to be made does not hold up the end.
+    pool.drain().await;
+    give_back(first).await;
+    give_back(second).await;
+    place.until_machines(0).await;
+}
+
+#[tokio::test]
+async fn no_head_start_leaves_the_next_caller_with_nothing() {
+    let place = Place::new();
+    let config = PoolConfig { head_start: Duration::from_secs(3600), ..room(8) };
+    let pool = place.pool(vec![place.template("tiny", 1, 1, 0).await], config);
+    until_parked(&pool, 1).await;
+    let lease = pool.claim(ask("tiny")).await.expect("a machine");
+    until_parked(&pool, 1).await;
+    pool.drain().await;
+    give_back(lease).await;
+    place.until_machines(0).await;
+}
+
+#[tokio::test]
 async fn with_nothing_made_ahead_a_machine_is_restored_and_a_waiting_monitor_is_loaded() {
     let place = Place::new();
     let templates = vec![place.template("plain", 0, 0, 0).await, place.template("quick", 0, 0, 1).await];

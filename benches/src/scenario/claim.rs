@@ -15,8 +15,8 @@ use super::starts;
 use crate::bed::{Bed, PATIENCE};
 use crate::record::{PageCache, Record, Sample};
 
-/// Machines that wait: one is enough when one at a time is claimed.
-const PARKED: Watermarks = Watermarks { low: 1, high: 1 };
+/// Machines that wait: one is claimed, and one is left for the next caller, as in a pool that keeps up.
+const PARKED: Watermarks = Watermarks { low: 2, high: 2 };
 /// More than a few machines ever need.
 const MEMORY_MIB: u64 = 1 << 20;
 const CPU_MILLIS: u64 = 1 << 20;

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
@@ -18,6 +18,8 @@ use super::shelf::Shelf;
 use super::status::{Level, PoolStatus};
 use crate::vm::{VmHost, VmId};
 
+/// Claims this many head starts apart come one at a time.
+const A_WHILE: u32 = 5;
 /// The longest a caller is told to stay away.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
@@ -70,6 +72,8 @@ pub(super) struct Actor {
     sender: mpsc::WeakUnboundedSender<Request>,
     closing: watch::Sender<bool>,
     drained: Vec<oneshot::Sender<()>>,
+    /// When a machine that had been made ahead was last handed out, and whether none had been for a while.
+    claimed: Option<(Instant, bool)>,
     status: watch::Sender<PoolStatus>,
 }
 
@@ -106,6 +110,7 @@ impl Actor {
             sender,
             closing: watch::Sender::new(false),
             drained: Vec::new(),
+            claimed: None,
             status,
         };
         actor.publish();
@@ -185,7 +190,9 @@ impl Actor {
                 Decision::Evict { template, kind } => self.end(template, kind),
                 Decision::Fill { template, kind } => {
                     let shelf = Arc::clone(&self.shelves[template].template);
-                    let filling = fill::fill(Arc::clone(&self.host), shelf, kind, self.closing.subscribe());
+                    let when = self.head_start(template, kind);
+                    let filling =
+                        fill::fill(Arc::clone(&self.host), shelf, kind, when, self.closing.subscribe());
                     self.begin(Chore::Fill(template, kind), async { Some(filling.await) });
                 }
             }
@@ -196,6 +203,17 @@ impl Actor {
             }
         }
         self.publish();
+    }
+
+    /// How long the next one may wait to be made, so that it does not take processors from a program that was just
+    /// sent to the last one. Not at all when claims come in a row, or the next one would find nothing.
+    fn head_start(&mut self, template: usize, kind: Kind) -> Duration {
+        match self.claimed {
+            Some((claimed, true)) if !self.shelves[template].of(kind).is_empty() => {
+                self.config.head_start.saturating_sub(claimed.elapsed())
+            }
+            _ => Duration::ZERO,
+        }
     }
 
     fn begin(
@@ -209,6 +227,11 @@ impl Actor {
 
     fn grant(&mut self, ticket: u64, template: usize, from: Option<Kind>, demand: Demand) {
         let machine = from.and_then(|kind| self.shelves[template].of(kind).pop_front());
+        if machine.is_some() {
+            let a_while = self.config.head_start.saturating_mul(A_WHILE);
+            let alone = self.claimed.is_none_or(|(last, _)| last.elapsed() > a_while);
+            self.claimed = Some((Instant::now(), alone));
+        }
         let Some(requests) = self.sender.upgrade() else { return };
         let grant = Grant::new(Permit { demand, requests }, machine);
         // Whoever is gone drops the grant, which undoes it.

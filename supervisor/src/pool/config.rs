@@ -52,6 +52,9 @@ pub struct PoolConfig {
     pub max_queued: usize,
     /// Machines that are made ahead at once.
     pub fill_parallel: usize,
+    /// How long a machine that was claimed has the host for itself before its successor is made, where claims come
+    /// one at a time and another machine waits for the next.
+    pub head_start: Duration,
     /// How long a template rests after its first failed refill; doubled for every further one in a row.
     pub first_rest: Duration,
     /// The longest rest.
@@ -73,6 +76,7 @@ impl PoolConfig {
             cpu_overcommit_percent: 100,
             max_queued: 256,
             fill_parallel: 2,
+            head_start: Duration::from_millis(200),
             first_rest: Duration::from_secs(1),
             longest_rest: Duration::from_secs(60),
             renew_deadline: Duration::from_secs(10),

@@ -34,15 +34,17 @@ pub(super) enum FillError {
     Closing,
 }
 
-/// Makes one, unless the pool closes meanwhile.
+/// Makes one after a while, unless the pool closes meanwhile.
 pub(super) async fn fill(
     host: Arc<VmHost>,
     template: Arc<PooledTemplate>,
     kind: Kind,
+    after: Duration,
     mut closing: watch::Receiver<bool>,
 ) -> Result<Ready, FillError> {
     let plan = Plan { precedence: Precedence::Spare, ..template.source.plan() };
     let made = async {
+        tokio::time::sleep(after).await;
         match kind {
             Kind::Prespawned => {
                 let waiting = prepare_clone(&host, &template.snapshot, &plan).await;
