@@ -35,7 +35,10 @@ impl Mapped {
     /// # Errors
     /// When the file or a process cannot be looked at.
     pub fn find(pid: u32, file: &Path) -> io::Result<Vec<Self>> {
-        let inode = fs::metadata(file)?.ino();
+        // Numbers of inodes alone are not enough: those of another file system's program could be the same.
+        let facts = fs::metadata(file)?;
+        let (major, minor) = (rustix::fs::major(facts.dev()), rustix::fs::minor(facts.dev()));
+        let (device, inode) = (format!("{major:02x}:{minor:02x}"), facts.ino());
         let mut found = Vec::new();
         let mut family = vec![pid];
         while let Some(pid) = family.pop() {
@@ -45,17 +48,17 @@ impl Mapped {
                 family.extend(children.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
             }
             let maps = fs::read_to_string(proc.join("maps"))?;
-            found.extend(maps.lines().filter_map(|line| Self::read(pid, line, inode)));
+            found.extend(maps.lines().filter_map(|line| Self::read(pid, line, &device, inode)));
         }
         Ok(found)
     }
 
-    /// Reads a line of `/proc/<pid>/maps`, if it is about this inode.
-    fn read(pid: u32, line: &str, inode: u64) -> Option<Self> {
+    /// Reads a line of `/proc/<pid>/maps`, if it is about this inode of this device.
+    fn read(pid: u32, line: &str, device: &str, inode: u64) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let (start, end) = words.next()?.split_once('-')?;
         let offset = words.nth(1)?;
-        if words.nth(1)?.parse() != Ok(inode) {
+        if words.next()? != device || words.next()?.parse() != Ok(inode) {
             return None;
         }
         let number = |text| u64::from_str_radix(text, 16).ok();

@@ -118,7 +118,7 @@ async fn request(
     };
     monitor.api.put("/snapshot/load", &params).await?;
     if let Some(rate_limiter) = limiter {
-        // Set while the agent wakes up: the gate is closed until later, so nothing of a caller's runs under the
+        // Set before the agent is up: the gate is closed until later, so nothing of a caller's runs under the
         // template's limits.
         let drive = PartialDrive { drive_id: "scratch", rate_limiter };
         monitor.api.patch("/drives/scratch", &drive).await?;

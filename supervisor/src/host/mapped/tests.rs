@@ -8,13 +8,14 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use super::*;
 
 #[test]
-fn a_mapping_is_recognised_by_its_inode() {
+fn a_mapping_is_recognised_by_its_device_and_inode() {
     let line = "7f00a0000000-7f00c0000000 rw-p 00001000 fe:00 4242                       /memory";
     let mapping = Mapped { pid: 7, start: 0x7f00_a000_0000, end: 0x7f00_c000_0000, offset: 0x1000 };
-    assert_eq!(Mapped::read(7, line, 4242), Some(mapping));
-    assert_eq!(Mapped::read(7, line, 42), None);
-    assert_eq!(Mapped::read(7, "7ffd1000-7ffd2000 rw-p 00000000 00:00 0 [stack]", 4242), None);
-    assert_eq!(Mapped::read(7, "", 1), None);
+    assert_eq!(Mapped::read(7, line, "fe:00", 4242), Some(mapping));
+    assert_eq!(Mapped::read(7, line, "fe:00", 42), None);
+    assert_eq!(Mapped::read(7, line, "00:1f", 4242), None, "another file system");
+    assert_eq!(Mapped::read(7, "7ffd1000-7ffd2000 rw-p 00000000 00:00 0 [stack]", "fe:00", 4242), None);
+    assert_eq!(Mapped::read(7, "", "fe:00", 1), None);
 }
 
 #[test]
