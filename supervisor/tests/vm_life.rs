@@ -108,6 +108,7 @@ fn hello() -> wire::HelloResponse {
         }),
         gate_open: false,
         running: 0,
+        restored: false,
     }
 }
 

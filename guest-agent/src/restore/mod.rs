@@ -9,6 +9,7 @@
 mod ahead;
 mod clock;
 mod entropy;
+mod gather;
 mod identity;
 pub mod interpreters;
 pub mod poise;
@@ -41,6 +42,8 @@ pub struct Sandbox {
     pub upload_bytes: u64,
     /// Full output kept for each stream of an execution.
     pub kept_output_bytes: u64,
+    /// What its restore called it.
+    machine_id: String,
 }
 
 /// Whether callers may use this guest.
@@ -104,6 +107,21 @@ pub async fn restore(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Resul
     open_gate(agent, request)
 }
 
+/// The same as part of a hello. One that is repeated comes from a host that has not heard the answer.
+///
+/// # Errors
+/// See [`restore`].
+pub fn restore_with_hello(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Result<(), Failure> {
+    if request.settle {
+        return Err(Failure::invalid("a hello does not wait for a guest to settle"));
+    }
+    let repeated = match &*agent.gate.lock() {
+        State::Open(sandbox) => !request.machine_id.is_empty() && sandbox.machine_id == request.machine_id,
+        State::Closed | State::Failed => false,
+    };
+    if repeated { Ok(()) } else { open_gate(agent, request) }
+}
+
 fn open_gate(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Result<(), Failure> {
     match &*agent.gate.lock() {
         State::Closed => {}
@@ -145,6 +163,10 @@ pub async fn quiesce(agent: &Arc<Agent>, request: &wire::QuiesceRequest) -> Resu
         nix::unistd::sync();
         if drop_caches {
             std::fs::write("/proc/sys/vm/drop_caches", "3")?;
+        }
+        if let Err(error) = gather::program() {
+            // Clones are slower, and nothing else.
+            eprintln!("rekindle-agent: its program could not be gathered: {error}");
         }
         *own.gate.ahead() = Some(Ahead::look(&own)?);
         io::Result::Ok(())
@@ -214,6 +236,7 @@ fn apply(agent: &Agent, request: wire::RestoreRequest) -> Result<Sandbox, Failur
     let or_default = |value, default| if value == 0 { default } else { value };
     Ok(Sandbox {
         env: request.env,
+        machine_id: request.machine_id,
         upload_bytes: or_default(limits.upload_bytes, DEFAULT_UPLOAD_BYTES),
         kept_output_bytes: or_default(limits.kept_output_bytes, DEFAULT_KEPT_OUTPUT_BYTES),
     })

@@ -59,6 +59,7 @@ pub(super) fn hello() -> HelloResponse {
         }),
         gate_open: true,
         running: 0,
+        restored: false,
     }
 }
 

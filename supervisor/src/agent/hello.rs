@@ -44,6 +44,8 @@ pub struct Hello {
     pub gate_open: bool,
     /// Executions that are still being killed.
     pub running: u32,
+    /// Whether it was made its own by the hello.
+    pub restored: bool,
 }
 
 /// What the place an agent runs in allows.
@@ -93,6 +95,7 @@ impl Hello {
             },
             gate_open: hello.gate_open,
             running: hello.running,
+            restored: hello.restored,
         })
     }
 }

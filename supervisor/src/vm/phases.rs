@@ -15,7 +15,7 @@ use super::handle::{VERDICT_GRACE, Vm};
 use super::host::VmHost;
 use super::id::VmId;
 use super::workdir::{Record, WorkDir};
-use crate::agent::AgentClient;
+use crate::agent::{AgentClient, ConnectError, RestoreRequest};
 use crate::engine::{
     BootSpec, EngineError, Hardware, IoThrottle, Machine, MachineHome, Operation, Prepared, RestoreSpec,
     SnapshotFiles, Started, Stopwatch, Timings,
@@ -256,11 +256,19 @@ impl Running {
         self.machine.process().map(|process| process.pid)
     }
 
-    /// Dials the agent and greets it.
+    /// Dials the agent and greets it. A clone is made its own in the same exchange, where its agent can; one that is
+    /// to mount its disk first takes longer than a hello may.
     ///
     /// # Errors
     /// See [`StartError`].
-    pub async fn connect(mut self) -> Result<Connected, StartError> {
+    pub async fn connect(mut self, identity: &Identity) -> Result<Connected, StartError> {
+        let request = match identity.request() {
+            Ok(request) => request,
+            Err(error) => {
+                self.fail().await;
+                return Err(StartError::Random(error));
+            }
+        };
         let mut watch = Stopwatch::start();
         let after = self.reserved.patience;
         let late = EngineError::Deadline { operation: Operation::Dial, after };
@@ -275,13 +283,20 @@ impl Running {
         watch.lap("dial");
         // A machine that dies while it is waited for is not waited for until the deadline; and of the two ways
         // its death shows, the end of its process says more than the end of its line.
+        let greeting = async {
+            if request.scratch.is_some() {
+                AgentClient::connect(stream, after).await
+            } else {
+                AgentClient::connect_with(stream, request.clone(), after).await
+            }
+        };
         let connected = tokio::select! {
-            connected = AgentClient::connect(stream, after) => match connected {
+            connected = greeting => match connected {
                 Err(error) => timeout(VERDICT_GRACE, self.machine.wait()).await.map_err(|_| error),
                 Ok(client) => {
                     watch.lap("hello");
                     self.reserved.timings.extend(&watch.finish());
-                    return Ok(Connected { running: self, client });
+                    return Ok(Connected { running: self, client, request });
                 }
             },
             report = self.machine.wait() => Ok(report),
@@ -293,6 +308,7 @@ impl Running {
                 let operation = Operation::Dial;
                 StartError::Engine(EngineError::Exited { operation, report, output: last_words })
             }
+            Err(ConnectError::Gate(source)) => StartError::Gate { source, last_words },
             Err(source) => StartError::Connect { source, last_words },
         })
     }
@@ -304,11 +320,12 @@ impl Running {
     }
 }
 
-/// The agent answers; the gate is closed.
+/// The agent answers; the gate is closed, unless the hello has opened it.
 #[derive(Debug)]
 pub struct Connected {
     running: Running,
     client: AgentClient,
+    request: RestoreRequest,
 }
 
 impl Connected {
@@ -316,23 +333,19 @@ impl Connected {
     ///
     /// # Errors
     /// See [`StartError`].
-    pub async fn open_gate(mut self, identity: &Identity) -> Result<Vm, StartError> {
+    pub async fn open_gate(mut self) -> Result<Vm, StartError> {
         let mut watch = Stopwatch::start();
-        let request = match identity.request() {
-            Ok(request) => request,
-            Err(error) => {
-                self.fail().await;
-                return Err(StartError::Random(error));
-            }
-        };
-        if let Err(source) = self.client.restore(request, self.running.reserved.patience).await {
+        let request = std::mem::take(&mut self.request);
+        if !self.client.hello().restored
+            && let Err(source) = self.client.restore(request, self.running.reserved.patience).await
+        {
             let last_words = self.running.machine.last_words();
             self.fail().await;
             return Err(StartError::Gate { source, last_words });
         }
         watch.lap("gate");
         self.running.reserved.timings.extend(&watch.finish());
-        let Self { running: Running { reserved, machine }, client } = self;
+        let Self { running: Running { reserved, machine }, client, .. } = self;
         let Reserved { id, work_dir, cgroup, timings, .. } = reserved;
         let driver = Driver::start(id, machine, cgroup, work_dir);
         Ok(Vm::new(id, client, driver, timings))
