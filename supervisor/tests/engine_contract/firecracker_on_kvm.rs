@@ -14,12 +14,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rekindle::engine::firecracker::{Confinement, FirecrackerEngine, find};
-use rekindle::engine::{EngineError, IoThrottle, Machine, Operation, SnapshotFiles, Started, Stopwatch};
+use rekindle::engine::{IoThrottle, Machine, SnapshotFiles, Started, Stopwatch};
 use rekindle::host::cgroup::{CgroupManager, CpuQuota, Limits};
 use rekindle::host::kvm::KvmStatus;
 use rekindle::host::mapped::{Mapped, PAGE};
 use rekindle::host::process::ProcessIdentity;
-use tokio::time::{sleep, timeout};
 
 use super::bench::Bench;
 use super::contract;
@@ -27,9 +26,6 @@ use super::guest::{artifacts, hello};
 
 /// Memory of the machines under test, in MiB.
 const MEMORY_MIB: u32 = 128;
-/// How many starts are given up half-way; `REKINDLE_FAULTS` asks for more.
-const CANCELLED_STARTS: u32 = 16;
-
 /// How often each way of starting is measured; `REKINDLE_ROUNDS` asks for more.
 const ROUNDS: u32 = 3;
 
@@ -60,6 +56,9 @@ macro_rules! bench {
         }
     };
 }
+
+// Behind the macro, which it uses.
+mod faults;
 
 #[tokio::test]
 async fn firecracker_keeps_the_contract() {
@@ -245,106 +244,6 @@ async fn without_the_jailer_a_machine_works_the_same_in_namespaces_of_its_own() 
     let root = fs::read_link(format!("/proc/{pid}/root")).expect("a root");
     assert_eq!(root, Path::new("/"), "this is what the jailer would have changed");
     machine.kill().await;
-}
-
-#[tokio::test]
-async fn a_monitor_that_dies_at_any_stage_is_a_typed_error_and_leaves_nothing() {
-    let bench = bench!();
-    let before = leftovers();
-    let files = bench.snapshot("template").await;
-
-    // Waiting for its snapshot.
-    let prepared = bench.engine.prepare(bench.restore_spec(&files)).await.expect("prepared");
-    end(monitor_of(prepared.process().expect("a process")));
-    let error = prepared.load().await.map(|_| ()).expect_err("it is gone");
-    assert!(matches!(error, EngineError::Exited { operation: Operation::Load, .. }), "{error:?}");
-
-    // While it loads.
-    let prepared = bench.engine.prepare(bench.restore_spec(&files)).await.expect("prepared");
-    let pid = monitor_of(prepared.process().expect("a process"));
-    let (loaded, ()) = tokio::join!(prepared.load(), async {
-        sleep(Duration::from_millis(30)).await;
-        end(pid);
-    });
-    match loaded {
-        Err(EngineError::Exited { operation: Operation::Load, .. }) => {}
-        // It was faster; then it ends right after.
-        Ok(started) => assert!(!started.machine.wait().await.is_success()),
-        Err(error) => panic!("{error:?}"),
-    }
-
-    // Running, and paused.
-    for pause in [false, true] {
-        let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;
-        if pause {
-            machine.pause().await.expect("paused");
-        }
-        end(monitor(&*machine));
-        let error = machine.resume().await.expect_err("it is gone");
-        assert!(matches!(error, EngineError::Exited { operation: Operation::Resume, .. }), "{error:?}");
-        assert_eq!(machine.wait().await.to_string(), "was killed by SIGKILL");
-    }
-
-    // While it writes its snapshot.
-    let dir = bench.dir.path().join("cut");
-    fs::create_dir(&dir).expect("made");
-    let machine = bench.engine.launch(bench.boot_spec(Some(&dir))).await.expect("launched").machine;
-    bench.answers(&*machine).await.expect("it answers");
-    let pid = monitor(&*machine);
-    let (frozen, ()) = tokio::join!(machine.snapshot(), async {
-        sleep(Duration::from_millis(20)).await;
-        end(pid);
-    });
-    match frozen {
-        Err(EngineError::Exited { operation: Operation::Snapshot, .. }) => {}
-        Ok(_) => assert!(!machine.wait().await.is_success()),
-        Err(error) => panic!("{error:?}"),
-    }
-    drop(machine);
-
-    // Starts given up at every moment of theirs.
-    let mut whole = Duration::MAX;
-    for _ in 0..5 {
-        let began = Instant::now();
-        let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;
-        whole = whole.min(began.elapsed());
-        machine.kill().await;
-    }
-    let count = env::var("REKINDLE_FAULTS").ok().and_then(|text| text.parse().ok());
-    let count = count.unwrap_or(CANCELLED_STARTS);
-    let mut given_up = 0;
-    for step in 0..count {
-        let restoring = bench.engine.restore(bench.restore_spec(&files));
-        given_up += u32::from(timeout(whole * step / count, restoring).await.is_err());
-    }
-    eprintln!("{given_up} of {count} starts were given up half-way, a whole one takes {whole:?}");
-    assert!(given_up > count / 4, "{given_up} of {count}");
-
-    let gone = async {
-        while leftovers() != before {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(Duration::from_secs(20), gone).await.unwrap_or_else(|_| panic!("left behind: {:?}", leftovers()));
-}
-
-/// Processes of monitors and mounts of this machine, by name.
-fn leftovers() -> Vec<String> {
-    let (mut found, mut leaders): (Vec<String>, usize) = (Vec::new(), 0);
-    for entry in fs::read_dir("/proc").expect("readable").flatten() {
-        let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-        leaders += usize::from(line.contains("read -r _"));
-        if ["firecracker", "jailer"].contains(&comm.trim()) {
-            found.push(comm.trim().to_owned());
-        }
-    }
-    // One is always ready for the next monitor.
-    found.extend((1..leaders).map(|_| "the leader of a cell".to_owned()));
-    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("readable");
-    found.extend(mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(str::to_owned));
-    found.sort();
-    found
 }
 
 /// The pid of the monitor itself.
