@@ -49,17 +49,17 @@ impl Failure {
         Self::new(code, format!("{doing}: {error}"))
     }
 
-    /// The message that carries it.
-    pub fn into_response(self) -> wire::Response {
-        wire::Response { reply: Some(self.into_reply()) }
-    }
-
-    /// The same as a reply, bounded.
-    pub fn into_reply(mut self) -> wire::response::Reply {
+    /// The message that carries it, bounded.
+    pub fn into_response(mut self) -> wire::Response {
         if self.message.len() > MAX_MESSAGE_BYTES {
             let end = self.message.floor_char_boundary(MAX_MESSAGE_BYTES);
             self.message.truncate(end);
         }
-        wire::response::Reply::Error(wire::Error { code: self.code as i32, message: self.message })
+        wire::Response {
+            reply: Some(wire::response::Reply::Error(wire::Error {
+                code: self.code as i32,
+                message: self.message,
+            })),
+        }
     }
 }

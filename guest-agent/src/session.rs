@@ -138,8 +138,8 @@ pub async fn reply(mut stream: Stream, response: wire::Response) {
     }
 }
 
-/// The answer to a host's hello: our own, or a refusal. A restore that comes with it is applied first.
-fn introduce(agent: &Arc<Agent>, hello: &wire::HelloRequest) -> Reply {
+/// The answer to a host's hello: our own, or a refusal.
+fn introduce(agent: &Agent, hello: &wire::HelloRequest) -> Reply {
     let theirs = hello.version.unwrap_or_default();
     if theirs.major != VERSION.major {
         return Reply::Error(wire::Error {
@@ -149,11 +149,6 @@ fn introduce(agent: &Arc<Agent>, hello: &wire::HelloRequest) -> Reply {
                 theirs.major, theirs.minor, VERSION.major, VERSION.minor
             ),
         });
-    }
-    if let Some(request) = &hello.restore
-        && let Err(failure) = restore::restore_with_hello(agent, request.clone())
-    {
-        return failure.into_reply();
     }
     let controllers = agent.cgroups.controllers();
     let kill_scope = if agent.cgroups.usable() { KillScope::Cgroup } else { KillScope::ProcessGroup };
@@ -169,7 +164,6 @@ fn introduce(agent: &Arc<Agent>, hello: &wire::HelloRequest) -> Reply {
         }),
         gate_open: agent.gate.is_open(),
         running: agent.executions.count() as u32,
-        restored: hello.restore.is_some(),
     })
 }
 

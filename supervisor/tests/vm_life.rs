@@ -108,7 +108,6 @@ fn hello() -> wire::HelloResponse {
         }),
         gate_open: false,
         running: 0,
-        restored: false,
     }
 }
 

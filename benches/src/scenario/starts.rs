@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use rekindle::agent::{AgentClient, Program};
 use rekindle::engine::{RestoreSpec, Stopwatch};
 use rekindle::vm::Vm;
@@ -102,9 +102,9 @@ pub async fn prespawned(bed: &Bed, record: &mut Record) -> Result<()> {
     let mut watch = Stopwatch::start();
     let stream = started.machine.dial().await?;
     watch.lap("dial");
-    let agent = AgentClient::connect_with(stream, gate_request()?, PATIENCE).await?;
-    ensure!(agent.hello().restored, "the agent did not open its gate with its hello");
+    let agent = AgentClient::connect(stream, PATIENCE).await?;
     watch.lap("hello");
+    agent.restore(gate_request()?, PATIENCE).await?;
     watch.lap(GATE);
     let took = begun.elapsed();
     started.timings.extend(&watch.finish());

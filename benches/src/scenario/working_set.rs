@@ -50,8 +50,8 @@ pub async fn sample(bed: &Bed, record: &mut Record) -> Result<()> {
 async fn plain(bed: &Bed) -> Result<Vm> {
     let plan = Plan { scratch: ScratchPlan::CopyOf(bed.snapshot.scratch()), ..bed.source.plan() };
     let reserved = Reserved::reserve(&bed.host, &plan).await?;
-    let connected = reserved.restore(&bed.host, bed.files()).await?.connect(&Identity::default()).await?;
-    Ok(connected.open_gate().await?)
+    let connected = reserved.restore(&bed.host, bed.files()).await?.connect().await?;
+    Ok(connected.open_gate(&Identity::default()).await?)
 }
 
 async fn first_program(vm: &Vm) -> Result<()> {

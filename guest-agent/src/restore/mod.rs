@@ -42,8 +42,6 @@ pub struct Sandbox {
     pub upload_bytes: u64,
     /// Full output kept for each stream of an execution.
     pub kept_output_bytes: u64,
-    /// What its restore called it.
-    machine_id: String,
 }
 
 /// Whether callers may use this guest.
@@ -105,21 +103,6 @@ pub async fn restore(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Resul
         agent.warm.settled().await;
     }
     open_gate(agent, request)
-}
-
-/// The same as part of a hello. One that is repeated comes from a host that has not heard the answer.
-///
-/// # Errors
-/// See [`restore`].
-pub fn restore_with_hello(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Result<(), Failure> {
-    if request.settle {
-        return Err(Failure::invalid("a hello does not wait for a guest to settle"));
-    }
-    let repeated = match &*agent.gate.lock() {
-        State::Open(sandbox) => !request.machine_id.is_empty() && sandbox.machine_id == request.machine_id,
-        State::Closed | State::Failed => false,
-    };
-    if repeated { Ok(()) } else { open_gate(agent, request) }
 }
 
 fn open_gate(agent: &Arc<Agent>, request: wire::RestoreRequest) -> Result<(), Failure> {
@@ -236,7 +219,6 @@ fn apply(agent: &Agent, request: wire::RestoreRequest) -> Result<Sandbox, Failur
     let or_default = |value, default| if value == 0 { default } else { value };
     Ok(Sandbox {
         env: request.env,
-        machine_id: request.machine_id,
         upload_bytes: or_default(limits.upload_bytes, DEFAULT_UPLOAD_BYTES),
         kept_output_bytes: or_default(limits.kept_output_bytes, DEFAULT_KEPT_OUTPUT_BYTES),
     })

@@ -15,7 +15,7 @@ use crate::harness::{Agent, SOON, Setup, Transport};
 
 /// The answer to a hello of this version, and a session if the agent starts one.
 async fn introduced(stream: UnixStream, version: Option<Version>) -> (Reply, Opener) {
-    let hello = wire::HelloRequest { version, program: "other".to_owned(), restore: None };
+    let hello = wire::HelloRequest { version, program: "other".to_owned() };
     let (answer, stream) = preamble::initiate(stream, hello, Instant::now() + SOON).await.expect("an answer");
     let (opener, _, driver) = mux::session(stream, Side::Host);
     tokio::spawn(driver);
@@ -78,7 +78,7 @@ async fn another_major_version_is_refused_by_name() {
     let newer = Version { major: VERSION.major, minor: VERSION.minor + 9 };
     let (answer, opener) = introduced(agent.dial().await, Some(newer)).await;
     assert!(matches!(answer, Reply::Hello(_)), "a newer minor version is welcome");
-    let again = Op::Hello(wire::HelloRequest { version: Some(VERSION), ..Default::default() });
+    let again = Op::Hello(wire::HelloRequest { version: Some(VERSION), program: String::new() });
     assert_eq!(code(ask(&opener, again).await), ErrorCode::InvalidArgument, "hello is said once");
     drop(opener);
     still_works(&mut agent).await;
@@ -223,7 +223,7 @@ async fn garbage_instead_of_a_session_is_survived_without_growth() {
         let mut stream = agent.dial().await;
         if round % 2 == 0 {
             // First in good order, then not.
-            let hello = wire::HelloRequest { version: Some(VERSION), ..Default::default() };
+            let hello = wire::HelloRequest { version: Some(VERSION), program: String::new() };
             let mut opening = bytes::BytesMut::new();
             preamble::append(&mut opening, [round; 16], &Request { op: Some(Op::Hello(hello)) });
             stream.write_all(&opening).await.expect("sent");

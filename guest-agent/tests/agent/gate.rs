@@ -1,8 +1,6 @@
 //! The restore gate: nothing of a caller's runs before a clone is its own, and a failure is final.
 
-use rekindle::agent::{
-    AgentClient, AgentError, ConnectError, Refusal, RestoreRequest, Scratch, UploadOptions,
-};
+use rekindle::agent::{AgentClient, AgentError, Refusal, RestoreRequest, Scratch, UploadOptions};
 
 use crate::agent;
 use crate::harness::{Agent, PATIENCE, SOON, Setup, Transport, path, restore_request, shell, until, var};
@@ -44,38 +42,6 @@ async fn everything_is_refused_until_the_gate_is_open() {
     assert!(untouched(&agent));
     agent.client.restore(restore_request(), SOON).await.expect("opened");
     agent.answers().await;
-}
-
-#[tokio::test]
-async fn a_hello_opens_the_gate_in_the_same_exchange() {
-    let own = Setup { unshare: vec!["--mount"], before: OWN_IDENTITY, ..closed() };
-    let agent = agent!(Setup { transport: Transport::Listen, ..own });
-    let machine_id = "0123456789abcdef0123456789abcdef".to_owned();
-    let request = RestoreRequest { env: vec![var("WHO", "me")], machine_id, ..restore_request() };
-    let open = async |request| AgentClient::connect_with(agent.dial().await, request, SOON).await;
-
-    let wrong = RestoreRequest { entropy: Default::default(), ..request.clone() };
-    let refused = open(wrong).await.expect_err("without entropy");
-    assert!(
-        matches!(&refused, ConnectError::Gate(error) if error.refusal() == Some(Refusal::InvalidArgument))
-    );
-    let settling = RestoreRequest { settle: true, ..request.clone() };
-    assert!(matches!(open(settling).await, Err(ConnectError::Gate(_))), "a hello waits for nothing");
-    assert!(untouched(&agent));
-
-    let client = open(request.clone()).await.expect("opened");
-    assert!(client.hello().restored && client.hello().gate_open);
-    assert_eq!(client.run(shell("echo $WHO")).await.expect("finished").stdout.text, "me\n");
-    // A host that has not heard the answer asks again, with the very same words.
-    let client = open(request.clone()).await.expect("answered once more");
-    assert!(client.hello().restored);
-    let other = RestoreRequest { machine_id: "f".repeat(32), ..request };
-    let refused = open(other).await.expect_err("it is somebody's already");
-    assert!(
-        matches!(&refused, ConnectError::Gate(error) if error.refusal() == Some(Refusal::InvalidArgument))
-    );
-    let client = AgentClient::connect(agent.dial().await, SOON).await.expect("a session");
-    assert!(!client.hello().restored, "nothing was asked for");
 }
 
 #[tokio::test]

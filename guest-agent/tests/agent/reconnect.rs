@@ -54,7 +54,7 @@ async fn a_lost_connection_cancels_what_it_started() {
 }
 
 fn hello() -> wire::HelloRequest {
-    wire::HelloRequest { version: Some(rekindle_protocol::VERSION), ..Default::default() }
+    wire::HelloRequest { version: Some(rekindle_protocol::VERSION), program: String::new() }
 }
 
 /// A session whose host can vanish without a word, which a client would not do.

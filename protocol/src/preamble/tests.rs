@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn hello() -> wire::HelloRequest {
-    wire::HelloRequest { version: Some(crate::VERSION), program: "host".into(), restore: None }
+    wire::HelloRequest { version: Some(crate::VERSION), program: "host".into() }
 }
 
 fn welcome(_: &wire::HelloRequest) -> Reply {

@@ -38,9 +38,6 @@ pub enum ConnectError {
     /// The hello failed in another way.
     #[error("the agent did not introduce itself")]
     Hello(#[source] AgentError),
-    /// The restore that came with the hello was refused; the guest must not be used.
-    #[error("the restore gate did not open")]
-    Gate(#[source] AgentError),
 }
 
 impl ConnectError {

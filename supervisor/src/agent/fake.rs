@@ -59,7 +59,6 @@ pub(super) fn hello() -> HelloResponse {
         }),
         gate_open: true,
         running: 0,
-        restored: false,
     }
 }
 

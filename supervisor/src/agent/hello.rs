@@ -44,8 +44,6 @@ pub struct Hello {
     pub gate_open: bool,
     /// Executions that are still being killed.
     pub running: u32,
-    /// Whether it was made its own by the hello.
-    pub restored: bool,
 }
 
 /// What the place an agent runs in allows.
@@ -95,7 +93,6 @@ impl Hello {
             },
             gate_open: hello.gate_open,
             running: hello.running,
-            restored: hello.restored,
         })
     }
 }

@@ -7,15 +7,12 @@ use rekindle_protocol::wire::{RestoreRequest, request::Op};
 use super::client::AgentClient;
 use super::error::AgentError;
 
-/// The operation's name in errors.
-pub(super) const RESTORE: &str = "restore";
-
 impl AgentClient {
     /// Brings fresh entropy, the time, a name and limits. Only its success opens the gate.
     ///
     /// # Errors
     /// See [`AgentError`]; after any of them the guest must not be used.
     pub async fn restore(&self, request: RestoreRequest, within: Duration) -> Result<(), AgentError> {
-        self.command(RESTORE, Op::Restore(request), within).await
+        self.command("restore", Op::Restore(request), within).await
     }
 }

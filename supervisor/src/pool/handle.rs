@@ -234,9 +234,9 @@ impl Start<'_> {
     ) -> Result<Arc<Vm>, StartError> {
         let running = waiting.load().await?;
         watch.lap("load");
-        let connected = running.connect(&self.request.identity).await?;
+        let connected = running.connect().await?;
         watch.lap("connect");
-        let vm = Arc::new(connected.open_gate().await?);
+        let vm = Arc::new(connected.open_gate(&self.request.identity).await?);
         if self.request.cpu.is_some() {
             grant.machine = Some(Ready::Parked(Arc::clone(&vm)));
             if let Err(error) = vm.engage(self.request.cpu).await {

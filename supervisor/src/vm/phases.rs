@@ -15,7 +15,7 @@ use super::handle::{VERDICT_GRACE, Vm};
 use super::host::VmHost;
 use super::id::VmId;
 use super::workdir::{Record, WorkDir};
-use crate::agent::{AgentClient, ConnectError, RestoreRequest};
+use crate::agent::AgentClient;
 use crate::engine::{
     BootSpec, EngineError, Hardware, IoThrottle, Machine, MachineHome, Operation, Prepared, RestoreSpec,
     SnapshotFiles, Started, Stopwatch, Timings,
@@ -256,19 +256,11 @@ impl Running {
         self.machine.process().map(|process| process.pid)
     }
 
-    /// Dials the agent and greets it. A clone is made its own in the same exchange, where its agent can; one that is
-    /// to mount its disk first takes longer than a hello may.
+    /// Dials the agent and greets it.
     ///
     /// # Errors
     /// See [`StartError`].
-    pub async fn connect(mut self, identity: &Identity) -> Result<Connected, StartError> {
-        let request = match identity.request() {
-            Ok(request) => request,
-            Err(error) => {
-                self.fail().await;
-                return Err(StartError::Random(error));
-            }
-        };
+    pub async fn connect(mut self) -> Result<Connected, StartError> {
         let mut watch = Stopwatch::start();
         let after = self.reserved.patience;
         let late = EngineError::Deadline { operation: Operation::Dial, after };
@@ -283,20 +275,13 @@ impl Running {
         watch.lap("dial");
         // A machine that dies while it is waited for is not waited for until the deadline; and of the two ways
         // its death shows, the end of its process says more than the end of its line.
-        let greeting = async {
-            if request.scratch.is_some() {
-                AgentClient::connect(stream, after).await
-            } else {
-                AgentClient::connect_with(stream, request.clone(), after).await
-            }
-        };
         let connected = tokio::select! {
-            connected = greeting => match connected {
+            connected = AgentClient::connect(stream, after) => match connected {
                 Err(error) => timeout(VERDICT_GRACE, self.machine.wait()).await.map_err(|_| error),
                 Ok(client) => {
                     watch.lap("hello");
                     self.reserved.timings.extend(&watch.finish());
-                    return Ok(Connected { running: self, client, request });
+                    return Ok(Connected { running: self, client });
                 }
             },
             report = self.machine.wait() => Ok(report),
@@ -308,7 +293,6 @@ impl Running {
                 let operation = Operation::Dial;
                 StartError::Engine(EngineError::Exited { operation, report, output: last_words })
             }
-            Err(ConnectError::Gate(source)) => StartError::Gate { source, last_words },
             Err(source) => StartError::Connect { source, last_words },
         })
     }
@@ -320,12 +304,11 @@ impl Running {
     }
 }
 
-/// The agent answers; the gate is closed, unless the hello has opened it.
+/// The agent answers; the gate is closed.
 #[derive(Debug)]
 pub struct Connected {
     running: Running,
     client: AgentClient,
-    request: RestoreRequest,
 }
 
 impl Connected {
@@ -333,19 +316,23 @@ impl Connected {
     ///
     /// # Errors
     /// See [`StartError`].
-    pub async fn open_gate(mut self) -> Result<Vm, StartError> {
+    pub async fn open_gate(mut self, identity: &Identity) -> Result<Vm, StartError> {
         let mut watch = Stopwatch::start();
-        let request = std::mem::take(&mut self.request);
-        if !self.client.hello().restored
-            && let Err(source) = self.client.restore(request, self.running.reserved.patience).await
-        {
+        let request = match identity.request() {
+            Ok(request) => request,
+            Err(error) => {
+                self.fail().await;
+                return Err(StartError::Random(error));
+            }
+        };
+        if let Err(source) = self.client.restore(request, self.running.reserved.patience).await {
             let last_words = self.running.machine.last_words();
             self.fail().await;
             return Err(StartError::Gate { source, last_words });
         }
         watch.lap("gate");
         self.running.reserved.timings.extend(&watch.finish());
-        let Self { running: Running { reserved, machine }, client, .. } = self;
+        let Self { running: Running { reserved, machine }, client } = self;
         let Reserved { id, work_dir, cgroup, timings, .. } = reserved;
         let driver = Driver::start(id, machine, cgroup, work_dir);
         Ok(Vm::new(id, client, driver, timings))

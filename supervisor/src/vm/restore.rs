@@ -84,5 +84,5 @@ async fn wake(
     snapshot: &Snapshot,
     identity: &Identity,
 ) -> Result<Vm, StartError> {
-    reserved.restore(host, files(snapshot)).await?.connect(identity).await?.open_gate().await
+    reserved.restore(host, files(snapshot)).await?.connect().await?.open_gate(identity).await
 }

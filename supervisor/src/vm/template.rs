@@ -181,7 +181,7 @@ impl TemplateSource {
         let reserved = Reserved::reserve(host, &plan).await?;
         let args = self.recipe.kernel_args.clone();
         let running = reserved.launch(host, self.kernel.path.clone(), args, snapshot_dir).await?;
-        running.connect(identity).await?.open_gate().await
+        running.connect().await?.open_gate(identity).await
     }
 
     /// Builds the snapshot and publishes it in `store`.

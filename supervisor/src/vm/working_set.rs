@@ -59,8 +59,8 @@ pub(super) async fn record(
     let files = SnapshotFiles::in_dir(snapshot.dir());
     let running = reserved.restore(host, files).await.map_err(RecordError::Start)?;
     let monitor = running.process_id();
-    let connected = running.connect(&Identity::default()).await.map_err(RecordError::Start)?;
-    let vm = connected.open_gate().await.map_err(RecordError::Start)?;
+    let connected = running.connect().await.map_err(RecordError::Start)?;
+    let vm = connected.open_gate(&Identity::default()).await.map_err(RecordError::Start)?;
     let looked = look(&vm, monitor, &snapshot.memory(), program).await;
     vm.stop().await;
     let set = looked?;

@@ -21,7 +21,7 @@ pub(crate) async fn serve(guest: Guest, io: DuplexStream) {
         return std::future::pending().await;
     }
     let introduction = guest.clone();
-    let Ok(Some(io)) = preamble::respond(io, |hello| introduce(&introduction, hello)).await else { return };
+    let Ok(Some(io)) = preamble::respond(io, |_| Reply::Hello(hello(&introduction))).await else { return };
     let (opener, mut incoming, driver) = mux::session(io, Side::Guest);
     let driver = tokio::spawn(driver);
     let hang_up = Arc::new(Notify::new());
@@ -102,24 +102,7 @@ fn restore(guest: &Guest, request: wire::RestoreRequest) -> Result<Reply, Refuse
     Ok(done())
 }
 
-/// The answer to a hello. A restore that comes with it is applied, unless the guest is to refuse later or keep silent.
-fn introduce(guest: &Guest, hello: &wire::HelloRequest) -> Reply {
-    let restored = match &hello.restore {
-        Some(request) if !guest.manner().silent_gate && guest.refusal().is_none() => {
-            // One that is open already comes from a host that did not hear the answer.
-            if !guest.is_open()
-                && let Err((code, why)) = restore(guest, request.clone())
-            {
-                return Reply::Error(wire::Error { code: code.into(), message: why.into() });
-            }
-            true
-        }
-        _ => false,
-    };
-    Reply::Hello(wire::HelloResponse { restored, ..introduction(guest) })
-}
-
-fn introduction(guest: &Guest) -> wire::HelloResponse {
+fn hello(guest: &Guest) -> wire::HelloResponse {
     wire::HelloResponse {
         version: Some(VERSION),
         program: "fake-guest 0".into(),
@@ -132,7 +115,6 @@ fn introduction(guest: &Guest) -> wire::HelloResponse {
         }),
         gate_open: guest.is_open(),
         running: 0,
-        restored: false,
     }
 }
 

@@ -32,60 +32,11 @@ async fn an_agent_of_the_same_major_version_is_welcome() {
     assert!(client.hello().gate_open);
 }
 
-/// Connects with a restore to an agent that answers hello with this; also whether the hello brought the restore.
-async fn opened(restore: RestoreRequest, answer: Reply) -> (Result<AgentClient, ConnectError>, bool) {
-    let (host, guest) = tokio::io::duplex(64 * 1024);
-    let (tell, told) = tokio::sync::oneshot::channel();
-    let tell = std::sync::Mutex::new(Some(tell));
-    tokio::spawn(async move {
-        let introduce = |hello: &HelloRequest| {
-            if let Some(tell) = tell.lock().expect("a lock").take() {
-                tell.send(hello.restore.is_some()).expect("heard");
-            }
-            answer.clone()
-        };
-        let session = preamble::respond(guest, introduce).await.expect("a preamble");
-        let _held = session.is_some();
-        std::future::pending::<()>().await;
-    });
-    let client = AgentClient::connect_with(host, restore, SOON).await;
-    (client, told.await.expect("a hello"))
-}
-
-#[tokio::test]
-async fn a_restore_goes_with_the_hello_and_its_refusal_is_the_gates() {
-    let restored = Reply::Hello(HelloResponse { restored: true, ..hello() });
-    let (client, brought) = opened(RestoreRequest::default(), restored.clone()).await;
-    assert!(client.expect("a session").hello().restored && brought);
-
-    let (client, _) = opened(RestoreRequest::default(), Reply::Hello(hello())).await;
-    assert!(!client.expect("a session").hello().restored, "an older agent does not look");
-
-    let (refused, _) = opened(RestoreRequest::default(), error(ErrorCode::GateFailed, "entropy: no")).await;
-    let refused = refused.expect_err("refused");
-    assert!(matches!(&refused, ConnectError::Gate(error) if error.refusal() == Some(Refusal::GateFailed)));
-
-    let (refused, _) =
-        opened(RestoreRequest::default(), error(ErrorCode::VersionMismatch, "I speak 4.0")).await;
-    assert!(matches!(refused, Err(ConnectError::VersionRefused { .. })), "{refused:?}");
-
-    let nobody_asked = introduced(restored).await.expect_err("nonsense");
-    assert!(matches!(nobody_asked, ConnectError::Hello(_)), "{nobody_asked:?}");
-}
-
-#[tokio::test]
-async fn a_restore_that_is_too_long_for_a_hello_comes_after_it() {
-    let long = RestoreRequest { hostname: "x".repeat(MAX_HELLO_BYTES), ..RestoreRequest::default() };
-    let (client, brought) = opened(long, Reply::Hello(hello())).await;
-    client.expect("a session");
-    assert!(!brought);
-}
-
 #[tokio::test]
 async fn another_major_version_is_an_error_that_names_both() {
     let error = introduced(Reply::Hello(hello_of(7, 3))).await.expect_err("a mismatch");
     assert!(matches!(&error, ConnectError::Version { agent, .. } if agent.major == 7), "{error:?}");
-    assert_eq!(error.to_string(), "the agent speaks protocol 7.3, this supervisor 3.4");
+    assert_eq!(error.to_string(), "the agent speaks protocol 7.3, this supervisor 3.3");
 }
 
 #[tokio::test]
@@ -93,7 +44,7 @@ async fn an_agent_that_refuses_our_version_is_quoted() {
     let answer = error(ErrorCode::VersionMismatch, "I speak 4.0\u{1b}[31m");
     let error = introduced(answer).await.expect_err("a mismatch");
     assert!(matches!(&error, ConnectError::VersionRefused { .. }), "{error:?}");
-    assert_eq!(error.to_string(), "the agent refused protocol 3.4: I speak 4.0\\u{1b}[31m");
+    assert_eq!(error.to_string(), "the agent refused protocol 3.3: I speak 4.0\\u{1b}[31m");
 }
 
 #[tokio::test]
