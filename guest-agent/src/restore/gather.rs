@@ -11,9 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use nix::sys::mman::{
-    MRemapFlags, MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, mprotect, mremap,
-};
+use nix::sys::mman::{MRemapFlags, MapFlags, ProtFlags, mmap_anonymous, mprotect, mremap};
 
 /// Bytes of a large page.
 const LARGE: usize = 2 << 20;
@@ -42,8 +40,6 @@ pub fn program() -> io::Result<()> {
     // JUSTIFICATION: memory is laid out by page here, below everything safe Rust knows of.
     let base = unsafe { mmap_anonymous(None, room, readable, private | MapFlags::MAP_NORESERVE) }?;
     let start = base.map_addr(|at| at.saturating_add(at.get().next_multiple_of(LARGE) - at.get()));
-    // SAFETY: the range is part of the new mapping. Where the kernel has no large pages, small ones do.
-    let _ = unsafe { madvise(start, size, MmapAdvise::MADV_HUGEPAGE) };
     // What the parts leave of the last large page stays mapped: given back, it would be somebody's who writes to it.
     let mut at = start;
     let mut copies = Vec::with_capacity(parts.len());
@@ -56,6 +52,11 @@ pub fn program() -> io::Result<()> {
             at.byte_add(length)
         };
     }
+    // Once and here: memory that is only marked for large pages has the kernel look at it for ever after. Where the
+    // kernel has no large pages, small ones do.
+    // SAFETY: the range is part of the new mapping, and keeps what it holds.
+    // JUSTIFICATION: no crate in use knows this advice.
+    unsafe { libc::madvise(start.as_ptr(), size, libc::MADV_COLLAPSE) };
     let flags = MRemapFlags::MREMAP_MAYMOVE | MRemapFlags::MREMAP_FIXED;
     for (place, length, protection, copy) in copies {
         // SAFETY: what takes the place of a part is the same bytes with the same rights, and the kernel exchanges them
