@@ -1,3 +1,5 @@
+//! Which parts of a program are gathered, and that the program goes on.
+
 use super::*;
 
 const MAPS: &str = "\
