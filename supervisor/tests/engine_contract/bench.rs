@@ -21,6 +21,9 @@ pub type Probe = fn(Box<dyn ByteStream>) -> BoxFuture<'static, Result<(), String
 /// Scratch disks of the machines under test, in MiB.
 const SCRATCH_MIB: u64 = 64;
 
+/// The user of a bench's first machine; every further one has the next.
+pub const FIRST_USER: u32 = 61_000;
+
 /// An engine on the bench.
 pub struct Bench {
     pub engine: Arc<dyn Engine>,
@@ -54,7 +57,7 @@ impl Bench {
         maker.make(SCRATCH_MIB, &scratch).expect("a scratch disk");
         // As root every machine gets a user of its own; otherwise there is only ours.
         let root = nix::unistd::geteuid().is_root();
-        let run_as = root.then(|| RunAs { uid: 61_000 + number, gid: 61_000 });
+        let run_as = root.then(|| RunAs { uid: FIRST_USER + number, gid: FIRST_USER });
         let deadline = Duration::from_secs(60);
         (MachineHome { work_dir, cgroup: None, run_as, io: IoThrottle::default(), deadline }, scratch)
     }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rekindle::engine::{EngineError, Machine, Operation, SnapshotFiles};
 use tokio::time::{sleep, timeout};
 
+use super::super::bench::FIRST_USER;
 use super::{Bench, Confinement, bench, end, monitor, monitor_of};
 
 /// How many faults of each kind; `REKINDLE_FAULTS` asks for more.
@@ -123,7 +125,7 @@ async fn a_monitor_killed_at_any_moment_is_a_typed_error_and_leaves_nothing() {
     nothing_but(&before).await;
 }
 
-/// Carries out one stage on a machine of its own and kills every monitor after a while. How long it took, and its
+/// Carries out one stage on a machine of its own and kills its monitor after a while. How long it took, and its
 /// error; none when it was faster, or had not begun.
 async fn hit(
     bench: &Bench,
@@ -134,7 +136,7 @@ async fn hit(
     let blow = async {
         if let Some(after) = after {
             sleep(after).await;
-            monitors().into_iter().for_each(end);
+            monitors(bench).into_iter().for_each(end);
         }
     };
     let dir = tempfile::tempdir_in(bench.dir.path()).expect("a directory");
@@ -185,12 +187,21 @@ fn faults() -> u32 {
     env::var("REKINDLE_FAULTS").ok().and_then(|text| text.parse().ok()).unwrap_or(FAULTS)
 }
 
-/// The processes of monitors, and of jailers that are to become one.
-fn monitors() -> Vec<u32> {
+/// The bench's own monitors, by their users, and its jailers, by their directory: nobody else's are touched.
+fn monitors(bench: &Bench) -> Vec<u32> {
+    let made = bench.machines.load(Ordering::Relaxed);
+    let dir = bench.dir.path().to_string_lossy();
     let pids = fs::read_dir("/proc").expect("readable").flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| is_monitor(&fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default()))
-        .collect()
+    let read = |pid: u32, name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let own = |pid: u32| {
+        let status = read(pid, "status");
+        let line = status.lines().find(|line| line.starts_with("Uid:")).unwrap_or_default();
+        let user = line.split_ascii_whitespace().nth(1).and_then(|uid| uid.parse::<u32>().ok());
+        let users = FIRST_USER..FIRST_USER + made;
+        user.is_some_and(|uid| users.contains(&uid)) || read(pid, "cmdline").contains(&*dir)
+    };
+    pids.filter(|pid| is_monitor(&read(*pid, "comm")) && own(*pid)).collect()
 }
 
 fn is_monitor(comm: &str) -> bool {
