@@ -24,8 +24,11 @@ pub struct Fingerprint {
     pub load_at_start: f64,
     /// The same when it ended.
     pub load_at_end: f64,
-    /// Who virtualises this machine itself, if somebody does.
+    /// Whether this machine is a virtual one itself.
     pub hypervisor: bool,
+    /// What its firmware calls a virtual machine: maker and kind. Nothing for a real one, or where it does not say.
+    #[serde(default)]
+    pub virtual_kind: Option<String>,
     /// The engine.
     pub engine: String,
     /// The monitor's version.
@@ -51,6 +54,11 @@ impl Fingerprint {
         let memory = memory.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok());
         let governor = text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").trim().to_owned();
         let cgroups = rekindle::host::cgroup::CgroupManager::detect(None);
+        let hypervisor =
+            field("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+        let firmware =
+            ["sys_vendor", "product_version"].map(|name| text(&format!("/sys/class/dmi/id/{name}")));
+        let kind = firmware.iter().flat_map(|said| said.split_whitespace()).collect::<Vec<_>>().join(" ");
         Self {
             cpu: field("model name").unwrap_or_else(|| "unknown".into()),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
@@ -60,7 +68,8 @@ impl Fingerprint {
             governor: Some(governor).filter(|governor| !governor.is_empty()),
             load_at_start: load(),
             load_at_end: load(),
-            hypervisor: field("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+            hypervisor,
+            virtual_kind: Some(kind).filter(|kind| hypervisor && !kind.is_empty()),
             engine: engine.engine.to_string(),
             monitor: engine.version.clone(),
             accelerator: engine.accelerator.clone(),
@@ -71,7 +80,11 @@ impl Fingerprint {
     /// Name and value of everything, for a table.
     #[must_use]
     pub fn rows(&self) -> Vec<(&'static str, String)> {
-        let virtualised = if self.hypervisor { ", itself a virtual machine" } else { "" };
+        let virtualised = match (self.hypervisor, &self.virtual_kind) {
+            (true, Some(kind)) => format!(", itself a virtual machine: {kind}"),
+            (true, None) => ", itself a virtual machine".to_owned(),
+            (false, _) => String::new(),
+        };
         vec![
             ("processor", format!("{} ({} cores{virtualised})", self.cpu, self.cores)),
             ("memory", format!("{} MiB", self.memory_mib)),

@@ -8,6 +8,8 @@ use rekindle_bench::run;
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    // As the service does.
+    rekindle::host::allocator::keep_freed_memory();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome =
         runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(run::everything(&args)));

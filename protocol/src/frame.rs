@@ -102,7 +102,7 @@ pub fn decode_prefixed<M: Message + Default>(mut input: Bytes) -> Result<M, Fram
     decode(input.split_to(length))
 }
 
-fn check_length(length: usize) -> Result<usize, FrameError> {
+pub(crate) fn check_length(length: usize) -> Result<usize, FrameError> {
     if length > MAX_FRAME_BYTES { Err(FrameError::TooLarge { length }) } else { Ok(length) }
 }
 

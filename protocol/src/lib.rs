@@ -4,7 +4,7 @@
 //! nothing of virtual machines, processes or files, and does no I/O but on the stream it is given.
 //!
 //! From the bottom up: [`preamble`] begins a session on a dirty byte stream, [`mux`] splits it
-//! into streams, [`frame`] carries one message, [`wire`] is the messages. [`output`] is the one rule by which
+//! into streams, [`frame`] carries one message, [`piece`] one of a file, [`wire`] is the messages. [`output`] is the one rule by which
 //! output is shortened, [`checksum`] how transfers are checked, [`limits`] every bound.
 
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ pub mod fuzzing;
 pub mod limits;
 pub mod mux;
 pub mod output;
+pub mod piece;
 pub mod preamble;
 
 /// The messages, generated from `proto/rekindle/agent/v1/agent.proto`.

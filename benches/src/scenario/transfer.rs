@@ -159,11 +159,16 @@ pub async fn upload(
 ///
 /// # Errors
 /// When one of them fails.
-pub async fn download(agent: &AgentClient, raw: &mut RawChannel, record: &mut Record) -> Result<()> {
-    let mut sink = Vec::with_capacity(SIZE);
+pub async fn download(
+    agent: &AgentClient,
+    raw: &mut RawChannel,
+    sink: &mut Vec<u8>,
+    record: &mut Record,
+) -> Result<()> {
+    sink.clear();
     let begun = Instant::now();
     let limit = SIZE as u64;
-    let done = agent.download(&path()?, limit, &mut sink, TransferPatience::default()).await?;
+    let done = agent.download(&path()?, limit, &mut *sink, TransferPatience::default()).await?;
     let took = begun.elapsed();
     ensure!(done.size == limit && sink.len() == SIZE, "{} bytes came back", done.size);
     add(Scenario::Download, "download", "a file of 16 MiB out of a warm sandbox", took, record);

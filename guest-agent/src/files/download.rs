@@ -4,15 +4,18 @@
 //! holds back a fast disk, and a host that goes away ends both.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use rekindle_protocol::checksum::Checksum;
 use rekindle_protocol::frame;
 use rekindle_protocol::limits::CHUNK_BYTES;
 use rekindle_protocol::mux::Stream;
+use rekindle_protocol::piece::{Carrier, Piece};
 use rekindle_protocol::wire::response::Reply;
 use rekindle_protocol::wire::{Chunk, DownloadRequest, ErrorCode, FileInfo, FileKind, TransferEnd};
 use tokio::io::AsyncWriteExt;
@@ -85,13 +88,32 @@ fn read(account: &Account, request: &DownloadRequest, pieces: mpsc::Sender<Bytes
 /// Copies a file, whose pieces need not be put together first.
 fn copy(file: &File, sink: &mut Sink) -> io::Result<()> {
     loop {
-        let mut piece = Vec::with_capacity(CHUNK_BYTES);
-        if file.take(CHUNK_BYTES as u64).read_to_end(&mut piece)? == 0 {
+        let mut piece = Piece::with_capacity(CHUNK_BYTES);
+        if fill(file, piece.tail())? == 0 {
             return Ok(());
         }
-        sink.count(&piece)?;
-        sink.send(Reply::Chunk(Chunk { data: piece.into() }))?;
+        let (data, frame) = piece.framed(Carrier::Response).map_err(io::Error::other)?;
+        sink.count(&data)?;
+        sink.send_frame(frame)?;
     }
+}
+
+/// Reads as much as there is room for, with one call. Nobody has written to that room yet, and nobody need zero it.
+fn fill(file: &File, buffer: &mut BytesMut) -> io::Result<usize> {
+    let room = buffer.spare_capacity_mut();
+    let read = loop {
+        // SAFETY: the room is ours and as long as is said, and the kernel does nothing but write to it.
+        // JUSTIFICATION: the standard library reads into memory that was written to before.
+        let read = unsafe { libc::read(file.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
+        match Errno::result(read) {
+            Err(Errno::EINTR) => {}
+            read => break usize::try_from(read?).unwrap_or(0),
+        }
+    };
+    // SAFETY: the kernel has written so many bytes behind those that were there.
+    // JUSTIFICATION: only the caller of `read` knows that.
+    unsafe { buffer.set_len(buffer.len() + read) };
+    Ok(read)
 }
 
 /// Turns bytes into chunks for the host, counting and summing them up.
@@ -120,7 +142,10 @@ impl Sink {
     }
 
     fn send(&self, reply: Reply) -> io::Result<()> {
-        let frame = frame::encode(&response(reply)).map_err(io::Error::other)?;
+        self.send_frame(frame::encode(&response(reply)).map_err(io::Error::other)?)
+    }
+
+    fn send_frame(&self, frame: Bytes) -> io::Result<()> {
         self.pieces.blocking_send(frame).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 

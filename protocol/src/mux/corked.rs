@@ -3,9 +3,10 @@
 //! The multiplexer flushes after every frame, and every write to a guest's channel, or from it, leaves the virtual
 //! machine and wakes somebody. So its flushes do nothing here; [`Cork::pull`] writes what has gathered, once the
 //! multiplexer is done. What the peer does not wait for goes with the next frame that it does wait for: pings,
-//! their answers, and a host's agreement to the end of a stream.
+//! their answers, and a host's agreement to the end of a stream. Pieces of files are not gathered where
+//! the stream takes several parts in one write: each is worth a write, with what has gathered before it.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -17,6 +18,9 @@ use super::{MAX_BODY_BYTES, Side};
 
 /// Bytes that may gather: beyond them they are written, whatever comes next.
 const MOST: usize = 2 * MAX_BODY_BYTES;
+
+/// From this size on a write is not gathered.
+const LARGE: usize = 16 * 1024;
 
 /// Bytes of the head of a frame: a version, a kind, two of flags, four of the stream, four of a length.
 const HEAD: usize = 12;
@@ -85,6 +89,20 @@ impl<T: AsyncWrite + Unpin> Shared<T> {
         self.pressing = false;
         Poll::Ready(Ok(()))
     }
+
+    /// Writes what has gathered and this, as far as that goes at once. How much of this is written.
+    fn write_through(&mut self, cx: &mut Context<'_>, data: &[u8]) -> io::Result<usize> {
+        let both = [IoSlice::new(&self.gathered), IoSlice::new(data)];
+        match Pin::new(&mut self.io).poll_write_vectored(cx, &both)? {
+            Poll::Pending => Ok(0),
+            Poll::Ready(0) => Err(io::ErrorKind::WriteZero.into()),
+            Poll::Ready(written) => {
+                let gathered = written.min(self.gathered.len());
+                self.gathered.advance(gathered);
+                Ok(written - gathered)
+            }
+        }
+    }
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Corked<T> {
@@ -100,7 +118,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Corked<T> {
             shared.full = true;
             return Poll::Pending;
         }
-        shared.gathered.extend_from_slice(data);
+        let through = data.len() >= LARGE && shared.io.is_write_vectored();
+        let written = if through { shared.write_through(cx, data)? } else { 0 };
+        shared.gathered.extend_from_slice(&data[written..]);
         shared.pressing |= shared.frames.press(data);
         Poll::Ready(Ok(data.len()))
     }

@@ -4,12 +4,11 @@ use rekindle_protocol::checksum::Checksum;
 use rekindle_protocol::limits::MAX_CHUNK_BYTES;
 use rekindle_protocol::wire::{DownloadRequest, request::Op, response::Reply};
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout_at;
 
 use super::client::{AgentClient, Lane};
-use super::digest::Digest;
+use super::digest::{Digest, Summing};
 use super::error::AgentError;
 use super::file::FileInfo;
 use super::operation::Operation;
@@ -64,7 +63,7 @@ async fn receive(
         Reply::File(info) => FileInfo::of(path, &info).map_err(|what| operation.violated(what))?,
         other => return Err(operation.unexpected(&other)),
     };
-    let mut hasher = Sha256::new();
+    let mut summing = Summing::default();
     let mut checksum = Checksum::default();
     let mut size = 0u64;
     let end = loop {
@@ -80,7 +79,7 @@ async fn receive(
         if size > max_bytes {
             return Err(AgentError::TooLarge { operation: DOWNLOAD, limit: max_bytes });
         }
-        hasher.update(&chunk);
+        summing.add(&chunk).await;
         checksum.update(&chunk);
         sink.write_all(&chunk).await.map_err(AgentError::Sink)?;
     };
@@ -88,7 +87,8 @@ async fn receive(
         return Err(AgentError::Corrupted { operation: DOWNLOAD });
     }
     sink.flush().await.map_err(AgentError::Sink)?;
-    Ok(Downloaded { info, size, sha256: Digest(hasher.finalize().into()) })
+    let sha256 = summing.finish().await.map_err(AgentError::Sink)?;
+    Ok(Downloaded { info, size, sha256 })
 }
 
 #[cfg(test)]

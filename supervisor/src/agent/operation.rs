@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use rekindle_protocol::frame::{self, FrameError};
 use rekindle_protocol::limits::{MAX_FRAME_BYTES, MAX_MESSAGE_BYTES};
-use rekindle_protocol::mux::Stream;
+use rekindle_protocol::mux::{MAX_BODY_BYTES, Stream};
 use rekindle_protocol::wire::{Request, Response, request::Op, response::Reply};
 use tokio::io::{AsyncReadExt as _, ReadHalf, WriteHalf};
 use tokio::sync::OwnedSemaphorePermit;
@@ -20,8 +20,9 @@ use super::error::{AgentError, Refusal};
 use super::patience::deadline;
 use super::untrusted::printable;
 
-/// How much is read from a stream at once.
-const READ_BYTES: usize = 64 * 1024;
+/// How much is read from a stream at once: a whole piece of a file with what is around it, which is then not copied
+/// to make room for its last bytes.
+const READ_BYTES: usize = MAX_BODY_BYTES;
 /// Bytes of a frame's length prefix.
 const PREFIX: usize = 4;
 

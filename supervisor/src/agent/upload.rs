@@ -1,18 +1,19 @@
 //! Writes one file in a guest, whole or not at all.
 
-use bytes::BytesMut;
+use std::io;
+
 use rekindle_protocol::checksum::Checksum;
 use rekindle_protocol::limits::CHUNK_BYTES;
+use rekindle_protocol::piece::{Carrier, Piece};
 use rekindle_protocol::wire::{
-    Chunk, TransferEnd, UploadPart, UploadRequest, request::Op, response::Reply, upload_part::Part,
+    TransferEnd, UploadPart, UploadRequest, request::Op, response::Reply, upload_part::Part,
 };
 use rekindle_protocol::{frame, mux};
-use sha2::{Digest as _, Sha256};
-use tokio::io::{AsyncRead, AsyncReadExt as _, WriteHalf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, WriteHalf};
 use tokio::time::{timeout, timeout_at};
 
 use super::client::{AgentClient, Lane};
-use super::digest::Digest;
+use super::digest::Summing;
 use super::error::AgentError;
 use super::file::FileInfo;
 use super::operation::Operation;
@@ -35,7 +36,8 @@ pub struct UploadOptions {
 
 /// What was sent.
 struct Content {
-    sha256: Digest,
+    /// Need not have come to its end: the agent does not wait for it.
+    summing: Summing,
     checksum: u64,
     size: u64,
 }
@@ -74,7 +76,8 @@ impl AgentClient {
             return Err(AgentError::Corrupted { operation: UPLOAD });
         }
         let info = FileInfo::of(path, &info).map_err(|what| operation.violated(what))?;
-        Ok(FileInfo { sha256: Some(sent.sha256), ..info })
+        let sha256 = sent.summing.finish().await.map_err(AgentError::Source)?;
+        Ok(FileInfo { sha256: Some(sha256), ..info })
     }
 
     /// Writes these bytes to a file.
@@ -132,38 +135,33 @@ async fn send(
     mut source: impl AsyncRead + Unpin,
     patience: TransferPatience,
 ) -> Result<Sent, AgentError> {
-    let mut hasher = Sha256::new();
+    let mut summing = Summing::default();
     let mut checksum = Checksum::default();
     let mut size = 0u64;
-    let mut buffer = BytesMut::new();
     loop {
-        buffer.reserve(CHUNK_BYTES);
-        let mut piece = (&mut source).take(CHUNK_BYTES as u64);
-        if piece.read_buf(&mut buffer).await.map_err(AgentError::Source)? == 0 {
+        let mut piece = Piece::with_capacity(CHUNK_BYTES);
+        let mut next = (&mut source).take(CHUNK_BYTES as u64);
+        if next.read_buf(piece.tail()).await.map_err(AgentError::Source)? == 0 {
             break;
         }
-        let data = buffer.split().freeze();
-        hasher.update(&data);
+        let framed = piece.framed(Carrier::UploadPart);
+        let (data, frame) = framed.map_err(|error| AgentError::Source(io::Error::other(error)))?;
+        summing.add(&data).await;
         checksum.update(&data);
         size += data.len() as u64;
-        match timeout(patience.stall, frame::write(writer, &part(Part::Chunk(Chunk { data })))).await {
+        match timeout(patience.stall, writer.write_all(&frame)).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Ok(Sent::Broken),
             Err(_) => return Ok(Sent::Stalled),
         }
     }
-    let sha256 = Digest(hasher.finalize().into());
     let checksum = checksum.finish();
-    let end = part(Part::End(TransferEnd { size, checksum }));
+    let end = UploadPart { part: Some(Part::End(TransferEnd { size, checksum })) };
     Ok(match timeout(patience.stall, frame::write(writer, &end)).await {
-        Ok(Ok(())) => Sent::All(Content { sha256, checksum, size }),
+        Ok(Ok(())) => Sent::All(Content { summing, checksum, size }),
         Ok(Err(_)) => Sent::Broken,
         Err(_) => Sent::Stalled,
     })
-}
-
-fn part(part: Part) -> UploadPart {
-    UploadPart { part: Some(part) }
 }
 
 #[cfg(test)]

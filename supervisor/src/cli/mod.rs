@@ -34,6 +34,7 @@ pub fn main() -> ExitCode {
             return if help { ExitCode::SUCCESS } else { ExitCode::from(OWN_FAILURE) };
         }
     };
+    rekindle::host::allocator::keep_freed_memory();
     // A service has a log of its own, and as many threads as the host has cores; a command needs few.
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if !matches!(arguments.command, Command::Serve(_)) {

@@ -4,6 +4,7 @@
 //! sandboxes, snapshots or virtual machine monitors.
 
 pub mod advice;
+pub mod allocator;
 pub mod cgroup;
 pub mod cpu;
 pub mod disk;

@@ -12,6 +12,8 @@ use super::*;
 struct Recorder {
     writes: Vec<Vec<u8>>,
     room: usize,
+    /// Takes several parts in one write.
+    vectored: bool,
 }
 
 impl AsyncWrite for Recorder {
@@ -25,6 +27,20 @@ impl AsyncWrite for Recorder {
         Poll::Ready(Ok(taken))
     }
 
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        assert!(self.vectored, "it said that it does not");
+        let whole: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        self.poll_write(cx, &whole)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.vectored
+    }
+
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -35,7 +51,7 @@ impl AsyncWrite for Recorder {
 }
 
 fn recorded(side: Side) -> (Corked<Recorder>, Cork<Recorder>) {
-    cork(Recorder { writes: Vec::new(), room: usize::MAX }, side)
+    cork(Recorder { writes: Vec::new(), room: usize::MAX, vectored: false }, side)
 }
 
 fn frame(kind: u8, flags: u8, body: &[u8]) -> Vec<u8> {
@@ -122,6 +138,54 @@ fn what_waits_is_bounded_and_a_stream_that_moves_again_is_told() {
     lock(&cork.0).io.room = usize::MAX;
     assert_eq!(pull(&cork), Poll::Ready(true), "there is room where there was none");
     assert_eq!(pull(&cork), Poll::Ready(false));
+    assert_eq!(writes(&cork).concat().len(), taken);
+}
+
+#[test]
+fn a_large_piece_goes_at_once_and_takes_along_what_has_gathered() {
+    let (mut stream, cork) = recorded(Side::Host);
+    lock(&cork.0).io.vectored = true;
+    let data = frame(DATA, 0, &[b'x'; MAX_BODY_BYTES]);
+    let (head, body) = data.split_at(HEAD);
+    for part in [&ping(), head, body] {
+        assert!(write(&mut stream, part).is_ready());
+    }
+    assert_eq!(writes(&cork), [[ping(), data].concat()], "one write, before it is pulled");
+    assert_eq!(pull(&cork), Poll::Ready(false));
+    assert_eq!(writes(&cork).len(), 1, "nothing is left");
+}
+
+#[test]
+fn what_a_stream_does_not_take_of_a_large_piece_follows_in_order() {
+    let data = frame(DATA, 0, &(0..MAX_BODY_BYTES).map(|at| (at % 251) as u8).collect::<Vec<_>>());
+    let (head, body) = data.split_at(HEAD);
+    // Nothing, some of the head, all of it, some of the body, all but one byte.
+    for room in [0, 5, HEAD, HEAD + 1000, data.len() - 1] {
+        let (mut stream, cork) = recorded(Side::Guest);
+        lock(&cork.0).io.vectored = true;
+        lock(&cork.0).io.room = room;
+        assert!(write(&mut stream, head).is_ready());
+        assert!(write(&mut stream, body).is_ready(), "it is taken, whatever the stream does");
+        assert!(pull(&cork).is_pending());
+        lock(&cork.0).io.room = usize::MAX;
+        assert_eq!(pull(&cork), Poll::Ready(false));
+        assert_eq!(writes(&cork).concat(), data, "{room}");
+    }
+}
+
+#[test]
+fn what_waits_of_large_pieces_is_bounded() {
+    let (mut stream, cork) = recorded(Side::Guest);
+    lock(&cork.0).io.vectored = true;
+    lock(&cork.0).io.room = 100;
+    let data = frame(DATA, 0, &[b'x'; MAX_BODY_BYTES]);
+    let mut taken = 0;
+    while write(&mut stream, &data).is_ready() {
+        taken += data.len();
+        assert!(taken <= MOST + 2 * data.len(), "{taken} bytes wait");
+    }
+    lock(&cork.0).io.room = usize::MAX;
+    assert_eq!(pull(&cork), Poll::Ready(true), "there is room where there was none");
     assert_eq!(writes(&cork).concat().len(), taken);
 }
 

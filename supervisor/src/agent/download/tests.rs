@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rekindle_protocol::wire::{self, Chunk, ErrorCode, FileKind, TransferEnd};
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::super::Refusal;

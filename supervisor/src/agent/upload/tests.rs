@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rekindle_protocol::mux::Stream;
 use rekindle_protocol::wire::{self, ErrorCode, FileKind};
+use sha2::{Digest as _, Sha256};
 use tokio::io::ReadBuf;
 use tokio::time::Instant;
 
