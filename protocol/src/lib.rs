@@ -4,8 +4,9 @@
 //! nothing of virtual machines, processes or files, and does no I/O but on the stream it is given.
 //!
 //! From the bottom up: [`preamble`] begins a session on a dirty byte stream, [`mux`] splits it
-//! into streams, [`frame`] carries one message, [`piece`] one of a file, [`wire`] is the messages. [`output`] is the one rule by which
-//! output is shortened, [`checksum`] how transfers are checked, [`limits`] every bound.
+//! into streams, [`frame`] carries one message, [`piece`] makes one of a file's bytes where they lie, [`wire`] is
+//! the messages. [`output`] is the one rule by which output is shortened, [`checksum`] how transfers are checked,
+//! [`limits`] every bound.
 
 #![forbid(unsafe_code)]
 

@@ -126,19 +126,22 @@ fn a_body_that_looks_like_a_ping_is_none() {
 
 #[test]
 fn what_waits_is_bounded_and_a_stream_that_moves_again_is_told() {
-    let (mut stream, cork) = recorded(Side::Guest);
-    lock(&cork.0).io.room = 100;
-    let data = frame(DATA, 0, &[b'x'; MAX_BODY_BYTES]);
-    let mut taken = 0;
-    while write(&mut stream, &data).is_ready() {
-        taken += data.len();
-        assert!(taken <= MOST + 2 * data.len(), "{taken} bytes wait");
+    for vectored in [false, true] {
+        let (mut stream, cork) = recorded(Side::Guest);
+        lock(&cork.0).io.vectored = vectored;
+        lock(&cork.0).io.room = 100;
+        let data = frame(DATA, 0, &[b'x'; MAX_BODY_BYTES]);
+        let mut taken = 0;
+        while write(&mut stream, &data).is_ready() {
+            taken += data.len();
+            assert!(taken <= MOST + 2 * data.len(), "{taken} bytes wait");
+        }
+        assert!(pull(&cork).is_pending());
+        lock(&cork.0).io.room = usize::MAX;
+        assert_eq!(pull(&cork), Poll::Ready(true), "there is room where there was none");
+        assert_eq!(pull(&cork), Poll::Ready(false));
+        assert_eq!(writes(&cork).concat().len(), taken);
     }
-    assert!(pull(&cork).is_pending());
-    lock(&cork.0).io.room = usize::MAX;
-    assert_eq!(pull(&cork), Poll::Ready(true), "there is room where there was none");
-    assert_eq!(pull(&cork), Poll::Ready(false));
-    assert_eq!(writes(&cork).concat().len(), taken);
 }
 
 #[test]
@@ -171,22 +174,6 @@ fn what_a_stream_does_not_take_of_a_large_piece_follows_in_order() {
         assert_eq!(pull(&cork), Poll::Ready(false));
         assert_eq!(writes(&cork).concat(), data, "{room}");
     }
-}
-
-#[test]
-fn what_waits_of_large_pieces_is_bounded() {
-    let (mut stream, cork) = recorded(Side::Guest);
-    lock(&cork.0).io.vectored = true;
-    lock(&cork.0).io.room = 100;
-    let data = frame(DATA, 0, &[b'x'; MAX_BODY_BYTES]);
-    let mut taken = 0;
-    while write(&mut stream, &data).is_ready() {
-        taken += data.len();
-        assert!(taken <= MOST + 2 * data.len(), "{taken} bytes wait");
-    }
-    lock(&cork.0).io.room = usize::MAX;
-    assert_eq!(pull(&cork), Poll::Ready(true), "there is room where there was none");
-    assert_eq!(writes(&cork).concat().len(), taken);
 }
 
 #[test]
