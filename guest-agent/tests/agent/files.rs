@@ -14,6 +14,9 @@ use crate::agent;
 use crate::harness::{Agent, PATIENCE, SOON, Setup, Transport, path, restore_request, until};
 
 const MIB: u64 = 1 << 20;
+/// How much the agent may grow, whatever the size of a file. A host may send 8 MiB ahead, once its window has grown:
+/// they are all here when the thread that writes has not had its turn for a while.
+const GROWTH_KIB: u64 = (8 + 4) * 1024;
 
 async fn upload(agent: &Agent, name: &[u8], content: &[u8]) -> rekindle::agent::FileInfo {
     let uploaded = agent.client.upload_bytes(&path(name), UploadOptions::default(), content, PATIENCE).await;
@@ -137,7 +140,7 @@ async fn a_quarter_of_a_gibibyte_of_noise_survives_both_ways_in_flat_memory() {
 
     let growth = agent.status_kib("VmHWM:").saturating_sub(before);
     println!("before {before} KiB, grew by {growth} KiB");
-    assert!(growth <= 4 * 1024, "the agent grew by {growth} KiB");
+    assert!(growth <= GROWTH_KIB, "the agent grew by {growth} KiB");
 }
 
 #[tokio::test]
