@@ -2,7 +2,8 @@
 //!
 //! Node itself has none. Its `process.reallyExit` waits for the engine's threads, takes down OpenSSL and runs the
 //! destructors of every library, which takes longer than most programs and changes nothing that a program or
-//! its caller could see: the kernel takes all of it back anyway. What C code has printed is flushed.
+//! its caller could see: the kernel takes all of it back anyway, after the caller has the code. What C code has
+//! printed is flushed.
 
 #![no_std]
 
@@ -30,6 +31,7 @@ unsafe extern "C" {
 // JUSTIFICATION: Node looks it up by its name.
 #[unsafe(no_mangle)]
 pub extern "C" fn napi_register_module_v1(env: Handle, exports: Handle) -> Handle {
+    rekindle_leave::waiting();
     let mut function = ptr::null_mut();
     // SAFETY: `env` is Node's own, an empty name has no characters, and `function` outlives the call.
     // JUSTIFICATION: Node-API is an interface of C.
@@ -44,7 +46,7 @@ extern "C" fn end(_env: Handle, _call: Handle) -> Handle {
     // JUSTIFICATION: the C library's buffers are its own, and Node offers no other way out.
     unsafe {
         fflush(ptr::null_mut());
-        _exit(0)
+        rekindle_leave::leave(0)
     }
 }
 

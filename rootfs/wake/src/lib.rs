@@ -166,6 +166,7 @@ unsafe extern "C" fn wait(_module: Object, given: Object) -> Object {
         if read_all == 0 {
             return ptr::null_mut();
         }
+        rekindle_leave::waiting();
         let request = &raw mut REQUEST as *mut u8;
         let mut have = 0;
         loop {
@@ -249,7 +250,8 @@ unsafe extern "C" fn alone(_module: Object, given: Object) -> Object {
     }
 }
 
-/// `end(code)`: ends the process. What C code has printed is flushed; no library's destructors run.
+/// `end(code)`: ends the process. What C code has printed is flushed; no library's destructors run, and the memory is
+/// taken down after the caller has the code.
 ///
 /// # Safety
 /// To be called by Python.
@@ -262,7 +264,7 @@ unsafe extern "C" fn end(_module: Object, given: Object) -> Object {
             return ptr::null_mut();
         }
         fflush(ptr::null_mut());
-        _exit(code)
+        rekindle_leave::leave(code)
     }
 }
 

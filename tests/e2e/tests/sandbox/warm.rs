@@ -1,6 +1,7 @@
 //! Warm interpreters in real guests: there from the first moment, like plain ones, and every clone's own.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures::future::join_all;
 use rekindle::agent::{ExecuteRequest, Finished, Interpreter, Outcome};
@@ -104,6 +105,48 @@ async fn what_wakes_a_python_leaves_nothing_of_its_own() {
         assert_eq!(warmed(&vm, python, loaded).await.stdout.text, "True\n");
         vm.stop().await;
     }
+}
+
+/// Takes a lock and a port, and leaves a process behind that tries to take both at the moment it has ended.
+const HOLD: &str = "import fcntl, os, socket\n\
+     def take():\n \
+         lock = open('/tmp/lock', 'w'); fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n \
+         port = socket.socket(); port.bind(('127.0.0.1', 7000)); port.listen()\n \
+         return lock, port\n\
+     held, program = take(), os.getpid()\n\
+     if os.fork() == 0:\n \
+         for file in held: file.close()\n \
+         while os.getppid() == program: pass\n \
+         try: take(); verdict = 'free'\n \
+         except OSError as error: verdict = str(error)\n \
+         print(verdict, file=open('/tmp/verdict', 'a'))\n \
+         os._exit(0)";
+/// Names the processes of other executions, says whether there are no more groups than the one that asks has and one
+/// that waits for the next, and what came of the try.
+const LEFT: &str = "cd /sys/fs/cgroup/sandbox && for group in e*; do \
+     grep -qx $$ $group/cgroup.procs || cat $group/cgroup.procs; done; [ $(ls -d e* | wc -l) -le 2 ] && echo tidy; cat /tmp/verdict";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_program_held_is_free_when_its_result_is_there_and_nothing_of_it_stays() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let vm = lab.clone().await;
+    let finished = run(&vm, python(HOLD)).await;
+    assert_eq!(
+        (seen(&finished), finished.interpreter),
+        ((Outcome::Exited(0), "", ""), Some(Interpreter::Warmed))
+    );
+    let clean = "tidy\nfree\n";
+    let mut left = String::new();
+    for _ in 0..MAX_TRIES {
+        left = run(&vm, shell(LEFT)).await.stdout.text;
+        if left == clean {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(left, clean);
+    vm.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
