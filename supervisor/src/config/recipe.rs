@@ -61,6 +61,9 @@ pub struct Warm {
     pub packages: Vec<String>,
     /// Node processes that wait.
     pub node: u32,
+    /// Whether clones are expected to begin with Python: what its first program writes to is then copied before a
+    /// guest runs, where the engine gains by it.
+    pub python_first: bool,
 }
 
 /// One thing run in the guest while a template is built.
@@ -276,6 +279,9 @@ impl Warm {
         }
         if self.python.is_none() && !self.packages.is_empty() {
             return Err("warm.packages is of no use without warm.python".into());
+        }
+        if self.python.is_none() && self.python_first {
+            return Err("warm.python_first is of no use without warm.python".into());
         }
         let modules = self.python.as_deref().unwrap_or_default();
         if modules.len() + self.packages.len() > MAX_WARM_MODULES {

@@ -12,7 +12,7 @@ use super::gate::Identity;
 use super::handle::Vm;
 use super::host::VmHost;
 use super::phases::{Plan, Reserved, ScratchPlan};
-use super::working_set;
+use super::working_set::{self, First};
 use crate::agent::{
     AgentError, Code, Command, EnvVar, ExecuteRequest, Finished, Language as WireLanguage, Outcome, Program,
     WarmPython, WarmRequest,
@@ -234,7 +234,8 @@ impl TemplateSource {
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         };
         progress(BuildStep::WorkingSet);
-        let first = self.recipe.ready.as_ref().map(request);
+        let first =
+            First { python: self.recipe.warm.python_first, program: self.recipe.ready.as_ref().map(request) };
         if let Err(error) = working_set::record(host, &snapshot, &self.plan(), first).await {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "cold restores of the template are slower: its working set is not known");
@@ -258,7 +259,7 @@ impl TemplateSource {
 
     /// Last, so that nothing uses what is meant for the clones.
     async fn keep_warm(&self, vm: &Vm, progress: &(dyn Fn(BuildStep) + Sync)) -> Result<(), BuildError> {
-        let Warm { python, packages, node } = &self.recipe.warm;
+        let Warm { python, packages, node, .. } = &self.recipe.warm;
         if python.is_none() && *node == 0 {
             return Ok(());
         }

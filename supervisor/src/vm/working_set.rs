@@ -2,7 +2,7 @@
 //! finds its files on the disk.
 //!
 //! ```text
-//! build ──▶ one clone ──▶ a line of shell as its first program ──▶ which pages it has copied ──▶ kept
+//! build ──▶ one clone ──▶ a line of shell or of Python as its first program ──▶ which pages it has copied ──▶ kept
 //!                    └──▶ then the readiness check ──▶ which pages are mapped ──▶ kept
 //! restore ──▶ a look at the page cache ──(cold)──▶ those parts are read while the monitor starts
 //!                    └──▶ what is copied anyway is copied before the guest runs, where the engine gains by it
@@ -22,7 +22,7 @@ use super::gate::Identity;
 use super::handle::Vm;
 use super::host::VmHost;
 use super::phases::{Plan, Reserved, ScratchPlan};
-use crate::agent::{AgentError, ExecuteRequest, Program};
+use crate::agent::{AgentError, Code, Event, ExecuteRequest, Execution, Language, Program};
 use crate::engine::SnapshotFiles;
 use crate::host::mapped::{Mapped, PAGE};
 use crate::host::page_cache;
@@ -33,6 +33,27 @@ const AROUND: u64 = 16;
 const BLOCK: u64 = PAGE * AROUND;
 /// How long the smallest of programs may take.
 const LEAST_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Does what every Python does, tells that it is done, and does not end: what the agent does after an end, such as
+/// starting another interpreter to wait, is no part of it.
+const PYTHON: &str = r#"
+class Last:
+    def __del__(self, print=print):
+        print(end=".", flush=True)
+        while True: pass
+last = Last()
+print(6 * 7)
+"#;
+const DONE: u8 = b'.';
+
+/// What a clone runs whose memory is looked at.
+#[derive(Debug)]
+pub(super) struct First {
+    /// Whether the template is one for Python.
+    pub(super) python: bool,
+    /// The program whose memory is read early.
+    pub(super) program: Option<ExecuteRequest>,
+}
 
 /// Why a working set was not found out. The template works without.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +73,7 @@ pub(super) async fn record(
     host: &VmHost,
     snapshot: &Snapshot,
     plan: &Plan,
-    program: Option<ExecuteRequest>,
+    first: First,
 ) -> Result<(), RecordError> {
     let plan = Plan { scratch: ScratchPlan::CopyOf(snapshot.scratch()), ..plan.clone() };
     let reserved = Reserved::reserve(host, &plan).await.map_err(RecordError::Start)?;
@@ -61,7 +82,7 @@ pub(super) async fn record(
     let monitor = running.process_id();
     let connected = running.connect().await.map_err(RecordError::Start)?;
     let vm = connected.open_gate(&Identity::default()).await.map_err(RecordError::Start)?;
-    let looked = look(&vm, monitor, &snapshot.memory(), program).await;
+    let looked = look(&vm, monitor, &snapshot.memory(), first).await;
     vm.stop().await;
     let set = looked?;
     tracing::debug!(
@@ -74,30 +95,51 @@ pub(super) async fn record(
 }
 
 /// Runs the programs and looks at the monitor's memory after each.
-async fn look(
-    vm: &Vm,
-    monitor: Option<u32>,
-    memory: &Path,
-    program: Option<ExecuteRequest>,
-) -> Result<WorkingSet, RecordError> {
+async fn look(vm: &Vm, monitor: Option<u32>, memory: &Path, first: First) -> Result<WorkingSet, RecordError> {
     let monitor = monitor.ok_or(RecordError::Look(io::ErrorKind::NotFound.into()))?;
     let blocking = async |look: fn(u32, &Path) -> io::Result<BTreeSet<u64>>| {
         let memory = memory.to_owned();
         let looked = tokio::task::spawn_blocking(move || look(monitor, &memory)).await;
         looked.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(RecordError::Look)
     };
-    let least = ExecuteRequest {
-        program: Some(Program::Shell("echo".into())),
-        timeout_millis: LEAST_DEADLINE.as_millis() as u64,
-        ..ExecuteRequest::default()
-    };
-    vm.agent().run(least).await.map_err(RecordError::Run)?;
+    let least = if first.python { run_python(vm).await } else { run_shell(vm).await };
+    let least = least.map_err(RecordError::Run)?;
     let copied = blocking(copied).await?;
-    if let Some(program) = program {
+    drop(least);
+    if let Some(program) = first.program {
         vm.agent().run(program).await.map_err(RecordError::Run)?;
     }
     let touched = blocking(touched).await?;
     Ok(WorkingSet::of_blocks(touched, BLOCK).with_copied(copied))
+}
+
+/// Runs the smallest of programs.
+async fn run_shell(vm: &Vm) -> Result<Option<Execution>, AgentError> {
+    vm.agent().run(least(Program::Shell("echo".into()))).await.map(|_| None)
+}
+
+/// Runs Python up to its end. It waits there until it is dropped.
+async fn run_python(vm: &Vm) -> Result<Option<Execution>, AgentError> {
+    let code = Code { language: Language::Python as i32, source: PYTHON.to_owned() };
+    let request = ExecuteRequest { stream: true, ..least(Program::Code(code)) };
+    let mut execution = vm.agent().execute(request).await?;
+    while let Some(event) = execution.next().await? {
+        match event {
+            Event::Output { data, .. } if data.ends_with(&[DONE]) => return Ok(Some(execution)),
+            Event::Output { .. } => {}
+            // It failed, and nothing is known of a Python.
+            Event::Finished(_) => break,
+        }
+    }
+    Ok(None)
+}
+
+fn least(program: Program) -> ExecuteRequest {
+    ExecuteRequest {
+        program: Some(program),
+        timeout_millis: LEAST_DEADLINE.as_millis() as u64,
+        ..ExecuteRequest::default()
+    }
 }
 
 /// Lets the working set be read in the background, if it is known and not in memory.

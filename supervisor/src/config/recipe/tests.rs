@@ -82,6 +82,7 @@ fn bad_recipes_are_refused_with_a_message_and_a_hint() {
         ("[warm]\npython = [\"a..b\"]\n", "not the name of a module"),
         ("[warm]\npython = []\npackages = [\"a b\"]\n", "warm.packages"),
         ("[warm]\npackages = [\"numpy\"]\n", "without warm.python"),
+        ("[warm]\nnode = 1\npython_first = true\n", "warm.python_first is of no use without warm.python"),
     ] {
         let error = parse(&format!("{SMALL}{bad}")).expect_err(bad).to_string();
         assert!(error.contains(word) && error.contains("hint: "), "{bad}: {error}");
