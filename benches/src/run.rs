@@ -192,13 +192,22 @@ impl Run<'_> {
     async fn first_programs(&mut self) {
         let mut runs = vec![&first_run::PYTHON, &first_run::NODE, &first_run::DATA];
         runs.retain(|run| self.args.wants(run.scenario));
-        let has_data = self.args.template.as_str() == "python-node";
-        if !has_data && runs.iter().any(|run| run.scenario == Scenario::PythonData) {
-            let reason = "the template has no numpy and pandas; use --template python-node";
-            self.record.skip(Scenario::PythonData, reason);
-            runs.retain(|run| run.scenario != Scenario::PythonData);
-        }
         let bed = self.bed;
+        let warm = &bed.source.recipe.warm;
+        let has_data = ["numpy", "pandas"].iter().all(|name| warm.packages.iter().any(|kept| kept == name));
+        // Of an interpreter that is not kept there is nothing to compare.
+        for (kept, scenario, what) in [
+            (warm.python.is_some(), Scenario::FirstPython, "Python"),
+            (warm.node > 0, Scenario::FirstNode, "Node"),
+            (has_data, Scenario::PythonData, "Python with numpy and pandas"),
+        ] {
+            let asked = runs.len();
+            runs.retain(|run| kept || run.scenario != scenario);
+            if runs.len() < asked {
+                let reason = format!("the template keeps no {what} warm; use --template python-node");
+                self.record.skip(scenario, reason);
+            }
+        }
         for round in 1..=self.args.n {
             for run in &runs {
                 let name = run.scenario.to_string();

@@ -17,6 +17,9 @@ use crate::record::{Kind, Record, Sample};
 const PAIRS: usize = 5;
 /// Pairs before the first one that counts: code is translated, pages are touched.
 const WARM_UP: usize = 20;
+/// How long a guest is left alone before each: it tidies up after an execution whose result is on its way, and a bare
+/// round trip meanwhile would be anything but bare.
+const REST: Duration = Duration::from_millis(50);
 
 /// Gets a fresh sandbox used to it.
 ///
@@ -48,7 +51,9 @@ pub async fn sample(agent: &AgentClient, record: &mut Record) -> Result<()> {
 }
 
 async fn pair(agent: &AgentClient) -> Result<(Duration, Duration, Duration)> {
+    tokio::time::sleep(REST).await;
     let (whole, own) = run_true(agent).await?;
+    tokio::time::sleep(REST).await;
     let begun = Instant::now();
     agent.ping(PATIENCE).await?;
     Ok((whole, own, begun.elapsed()))
