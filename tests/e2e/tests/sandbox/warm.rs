@@ -107,15 +107,16 @@ async fn what_wakes_a_python_leaves_nothing_of_its_own() {
     }
 }
 
-/// Takes a lock and a port, and leaves a process behind that tries to take both at the moment it has ended.
+/// Takes a lock and a port, as numbers that no finalizer closes, and leaves a process behind that tries to take both
+/// at the moment it has ended.
 const HOLD: &str = "import fcntl, os, socket\n\
      def take():\n \
-         lock = open('/tmp/lock', 'w'); fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n \
+         lock = os.open('/tmp/lock', os.O_CREAT | os.O_RDWR); fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n \
          port = socket.socket(); port.bind(('127.0.0.1', 7000)); port.listen()\n \
-         return lock, port\n\
+         return lock, port.detach()\n\
      held, program = take(), os.getpid()\n\
      if os.fork() == 0:\n \
-         for file in held: file.close()\n \
+         for file in held: os.close(file)\n \
          while os.getppid() == program: pass\n \
          try: take(); verdict = 'free'\n \
          except OSError as error: verdict = str(error)\n \
