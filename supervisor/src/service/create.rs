@@ -130,12 +130,13 @@ impl Service {
             start,
         };
         let vm = Arc::clone(&lease.vm);
-        let sandbox = Arc::new(Sandbox::new(birth, vm, Lifetime::start(now, ttl, idle)));
+        let (sandbox, transitions) = Sandbox::new(birth, vm, Lifetime::start(now, ttl, idle));
+        let sandbox = Arc::new(sandbox);
         tracing::info!(parent: &sandbox.span, template = %sandbox.birth.template, "the sandbox was created");
         self.enter(sandbox.clone());
         let view = sandbox.view();
         self.events().tell(SandboxEventKind::Created, view.clone());
-        keeper::keep(self, sandbox.clone(), Holdings { _lease: lease, _quota: quota });
+        keeper::keep(self, sandbox.clone(), transitions, Holdings { _lease: lease, _quota: quota });
         // And once it can be found: a shutdown that looked before it could be has not ended it.
         if *self.draining().borrow() {
             sandbox.want_end(EndReason::Shutdown, "the supervisor was shut down");

@@ -1,7 +1,9 @@
-//! The task that keeps one sandbox: it waits for whatever ends it first, ends it, and says why. Nothing else
-//! ends a sandbox.
+//! The task that keeps one sandbox: it pauses and resumes it when asked to, waits for whatever ends it first, ends
+//! it, and says why. Nothing else changes the state of a sandbox.
 //!
 //! ```text
+//!      ┌─ pause, resume
+//!      └──▶ running ⇄ paused
 //! a clock runs out ─┐
 //! someone wants it ─┼──▶ ending ──▶ machine gone, budget and quota returned ──▶ ended, told to everyone
 //! agent or VM lost ─┘
@@ -10,12 +12,14 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Instrument as _;
 
 use super::events::SandboxEventKind;
 use super::ledger::TenantUsage;
 use super::lifetime::Due;
+use super::pause::TransitionRequest;
 use super::registry::{QuotaHold, Service};
 use super::sandbox::{End, EndReason, Sandbox, SandboxState};
 use crate::pool::Lease;
@@ -32,20 +36,32 @@ pub(super) struct Holdings {
 }
 
 /// Starts the task.
-pub(super) fn keep(service: &Service, sandbox: Arc<Sandbox>, holdings: Holdings) {
+pub(super) fn keep(
+    service: &Service,
+    sandbox: Arc<Sandbox>,
+    transitions: mpsc::Receiver<TransitionRequest>,
+    holdings: Holdings,
+) {
     let service = service.clone();
     let span = sandbox.span.clone();
-    tokio::spawn(async move { run(&service, &sandbox, holdings).await }.instrument(span));
+    tokio::spawn(async move { run(&service, &sandbox, transitions, holdings).await }.instrument(span));
 }
 
-async fn run(service: &Service, sandbox: &Arc<Sandbox>, holdings: Holdings) {
-    let (reason, message) = wait(sandbox).await;
+async fn run(
+    service: &Service,
+    sandbox: &Arc<Sandbox>,
+    mut transitions: mpsc::Receiver<TransitionRequest>,
+    holdings: Holdings,
+) {
+    let (reason, message) = wait(service, sandbox, &mut transitions).await;
     tracing::info!(reason = reason.word(), why = message, "the sandbox ends");
     let ran = {
         let mut inner = sandbox.lock();
         inner.state = SandboxState::Ending;
         inner.lifetime.ran(Instant::now())
     };
+    // Who still asks hears that it ends.
+    drop(transitions);
     sandbox.refresh().await;
     sandbox.vm.end().await;
     let usage = {
@@ -73,8 +89,12 @@ async fn run(service: &Service, sandbox: &Arc<Sandbox>, holdings: Holdings) {
     service.events().tell(SandboxEventKind::Ended, sandbox.view());
 }
 
-/// Waits for the first reason to end it.
-async fn wait(sandbox: &Sandbox) -> (EndReason, String) {
+/// Makes the transitions that are asked for, until the first reason to end it.
+async fn wait(
+    service: &Service,
+    sandbox: &Sandbox,
+    transitions: &mut mpsc::Receiver<TransitionRequest>,
+) -> (EndReason, String) {
     loop {
         if let Some(wanted) = sandbox.wanted() {
             return wanted;
@@ -100,6 +120,8 @@ async fn wait(sandbox: &Sandbox) -> (EndReason, String) {
                 };
             }
             () = sandbox.woken() => {}
+            // Never dropped half-way: only a select that waits is.
+            Some(request) = transitions.recv() => service.make_transition(sandbox, request).await,
             due = clock => {
                 // The clock may have been changed while this one ran.
                 let still = sandbox.lock().lifetime.due().filter(|(at, _)| *at <= Instant::now());

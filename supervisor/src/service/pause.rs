@@ -1,5 +1,10 @@
 //! Stops a sandbox's processors and clocks, and lets them run again.
+//!
+//! A caller only asks: the sandbox's keeper makes the change, one at a time and to its end, whether or not the
+//! caller still waits. A machine never runs while its sandbox is recorded as paused, nor the other way round:
+//! one whose processors are in doubt is brought back to where it was, or ended.
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::call::Change;
@@ -7,7 +12,22 @@ use super::caller::{Caller, Scope};
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
 use super::registry::Service;
-use super::sandbox::{Sandbox, SandboxState, SandboxView};
+use super::sandbox::{EndReason, Sandbox, SandboxState, SandboxView};
+
+/// A change of a machine's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transition {
+    Pause,
+    Resume,
+}
+
+/// A transition that somebody asked a keeper for.
+#[derive(Debug)]
+pub(super) struct TransitionRequest {
+    pub transition: Transition,
+    /// Whoever asked may have gone.
+    pub reply: oneshot::Sender<Result<SandboxView, ServiceError>>,
+}
 
 impl Service {
     /// Pauses a sandbox in which nothing is under way. Pausing a paused one is fine.
@@ -16,12 +36,33 @@ impl Service {
     /// See [`ServiceError`].
     pub async fn pause(&self, caller: &Caller, sandbox: &str) -> Result<SandboxView, ServiceError> {
         caller.require(Scope::Create)?;
-        let sandbox = self.alive(caller, sandbox)?;
-        let change = Change::begin(self, &sandbox, "pause");
-        change.done(self.pause_alive(&sandbox).await)
+        self.alive(caller, sandbox)?.ask(Transition::Pause).await
     }
 
-    async fn pause_alive(&self, sandbox: &Sandbox) -> Result<SandboxView, ServiceError> {
+    /// Lets a paused sandbox run again. Resuming a running one is fine.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn resume(&self, caller: &Caller, sandbox: &str) -> Result<SandboxView, ServiceError> {
+        caller.require(Scope::Create)?;
+        self.alive(caller, sandbox)?.ask(Transition::Resume).await
+    }
+
+    /// Makes a transition. Only the sandbox's keeper calls this.
+    pub(super) async fn make_transition(&self, sandbox: &Sandbox, request: TransitionRequest) {
+        let TransitionRequest { transition, reply } = request;
+        let done = match transition {
+            Transition::Pause => {
+                Change::begin(self, sandbox, "pause").done(self.pause_machine(sandbox).await)
+            }
+            Transition::Resume => {
+                Change::begin(self, sandbox, "resume").done(self.resume_machine(sandbox).await)
+            }
+        };
+        let _ = reply.send(done);
+    }
+
+    async fn pause_machine(&self, sandbox: &Sandbox) -> Result<SandboxView, ServiceError> {
         {
             let mut inner = sandbox.lock();
             match inner.state {
@@ -40,27 +81,21 @@ impl Service {
             inner.state = SandboxState::Paused;
             inner.lifetime.pause(Instant::now());
         }
-        sandbox.wake();
         if let Err(error) = sandbox.vm.pause().await {
-            self.set_running(sandbox);
+            // It may have stopped all the same.
+            match sandbox.vm.resume().await {
+                Ok(()) => set_running(sandbox),
+                Err(_) => {
+                    sandbox.want_end(EndReason::VmLost, "its machine could be neither paused nor resumed")
+                }
+            }
             return Err(ServiceError::Machine(error));
         }
         self.events().tell(SandboxEventKind::Paused, sandbox.view());
         Ok(sandbox.view())
     }
 
-    /// Lets a paused sandbox run again. Resuming a running one is fine.
-    ///
-    /// # Errors
-    /// See [`ServiceError`].
-    pub async fn resume(&self, caller: &Caller, sandbox: &str) -> Result<SandboxView, ServiceError> {
-        caller.require(Scope::Create)?;
-        let sandbox = self.alive(caller, sandbox)?;
-        let change = Change::begin(self, &sandbox, "resume");
-        change.done(self.resume_alive(&sandbox).await)
-    }
-
-    async fn resume_alive(&self, sandbox: &Sandbox) -> Result<SandboxView, ServiceError> {
+    async fn resume_machine(&self, sandbox: &Sandbox) -> Result<SandboxView, ServiceError> {
         {
             let inner = sandbox.lock();
             match inner.state {
@@ -72,19 +107,23 @@ impl Service {
                 SandboxState::Ending | SandboxState::Ended => return Err(sandbox.over(&inner, false)),
             }
         }
-        sandbox.vm.resume().await.map_err(ServiceError::Machine)?;
-        self.set_running(sandbox);
+        if let Err(error) = sandbox.vm.resume().await {
+            // It may run all the same.
+            if sandbox.vm.pause().await.is_err() {
+                sandbox.want_end(EndReason::VmLost, "its machine could be neither resumed nor paused");
+            }
+            return Err(ServiceError::Machine(error));
+        }
+        set_running(sandbox);
         self.events().tell(SandboxEventKind::Resumed, sandbox.view());
         Ok(sandbox.view())
     }
+}
 
-    fn set_running(&self, sandbox: &Sandbox) {
-        let mut inner = sandbox.lock();
-        if inner.state == SandboxState::Paused {
-            inner.state = SandboxState::Running;
-            inner.lifetime.resume(Instant::now());
-        }
-        drop(inner);
-        sandbox.wake();
+fn set_running(sandbox: &Sandbox) {
+    let mut inner = sandbox.lock();
+    if inner.state == SandboxState::Paused {
+        inner.state = SandboxState::Running;
+        inner.lifetime.resume(Instant::now());
     }
 }

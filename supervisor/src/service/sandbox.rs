@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::error::ServiceError;
 use super::id::{ExecutionId, SandboxId};
 use super::idempotency::Keys;
 use super::lifetime::Lifetime;
+use super::pause::{Transition, TransitionRequest};
 use super::timeline::Timeline;
 use crate::config::TemplateName;
 use crate::engine::Lap;
@@ -164,6 +165,9 @@ pub(super) struct Birth {
     pub start: StartView,
 }
 
+/// Transitions that may wait for the keeper; who asks for one more waits before.
+const MAX_TRANSITIONS: usize = 4;
+
 /// One sandbox.
 #[derive(Debug)]
 pub(super) struct Sandbox {
@@ -174,6 +178,8 @@ pub(super) struct Sandbox {
     inner: Mutex<Inner>,
     /// Wakes the keeper: a clock was changed, or an end is wanted.
     wake: Notify,
+    /// The keeper's.
+    transitions: mpsc::Sender<TransitionRequest>,
     ended: watch::Sender<Option<End>>,
 }
 
@@ -190,7 +196,12 @@ pub(super) struct Inner {
 }
 
 impl Sandbox {
-    pub(super) fn new(birth: Birth, vm: Arc<Vm>, lifetime: Lifetime) -> Self {
+    /// A running sandbox, and what its keeper is asked.
+    pub(super) fn new(
+        birth: Birth,
+        vm: Arc<Vm>,
+        lifetime: Lifetime,
+    ) -> (Self, mpsc::Receiver<TransitionRequest>) {
         let span = tracing::info_span!("sandbox", id = %birth.id, tenant = %birth.tenant);
         let inner = Inner {
             state: SandboxState::Running,
@@ -201,7 +212,9 @@ impl Sandbox {
             wanted: None,
             executions: 0,
         };
-        Self { birth, vm, span, inner: Mutex::new(inner), wake: Notify::new(), ended: watch::channel(None).0 }
+        let (transitions, asked) = mpsc::channel(MAX_TRANSITIONS);
+        let (inner, wake, ended) = (Mutex::new(inner), Notify::new(), watch::channel(None).0);
+        (Self { birth, vm, span, inner, wake, transitions, ended }, asked)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -233,6 +246,17 @@ impl Sandbox {
             End { reason, message, at: SystemTime::now() }
         });
         ServiceError::Ended { end, during }
+    }
+
+    /// Asks the keeper for a transition and waits for it. A caller that goes away has asked all the same.
+    pub(super) async fn ask(&self, transition: Transition) -> Result<SandboxView, ServiceError> {
+        let (reply, answer) = oneshot::channel();
+        if self.transitions.send(TransitionRequest { transition, reply }).await.is_ok() {
+            if let Ok(answer) = answer.await {
+                return answer;
+            }
+        }
+        Err(self.over(&self.lock(), false))
     }
 
     /// Asks the keeper to end it; the first to ask gives the reason.

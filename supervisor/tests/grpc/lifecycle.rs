@@ -106,6 +106,80 @@ async fn a_pause_stops_both_clocks() {
 }
 
 #[tokio::test]
+async fn a_transition_whose_caller_goes_away_is_made_to_its_end() {
+    let place = Place::new().await;
+    let (service, caller) = (&place.service, Caller::local());
+    let made = made(service, 100, 20).await;
+    let id = made.id.as_str();
+    pause();
+    for (operation, wanted) in
+        [(Operation::Pause, SandboxState::Paused), (Operation::Resume, SandboxState::Running)]
+    {
+        place.engine.inject(operation, Fault::Delay(SECOND));
+        let (asking, from, asked_for) = (service.clone(), caller.clone(), made.id.clone());
+        let asked = tokio::spawn(async move {
+            match wanted {
+                SandboxState::Paused => asking.pause(&from, asked_for.as_str()).await,
+                _ => asking.resume(&from, asked_for.as_str()).await,
+            }
+        });
+        until("begun", || place.engine.log().last() == Some(&operation)).await;
+        asked.abort();
+        assert!(asked.await.expect_err("it goes away in the middle").is_cancelled());
+        advance(2 * SECOND).await;
+        until("done", || place.machine().is_paused() == (wanted == SandboxState::Paused)).await;
+        until("recorded", || {
+            service
+                .timeline(&caller, id)
+                .is_ok_and(|timeline| timeline.entries.back().is_some_and(|entry| entry.outcome == "ok"))
+        })
+        .await;
+        assert_eq!(state(service, &made).await.0, wanted, "what is recorded is what the machine does");
+    }
+    advance(30 * SECOND).await;
+    assert_eq!(ended(service, &made).await, EndReason::Idle, "its clocks run again");
+}
+
+#[tokio::test]
+async fn transitions_asked_for_at_once_leave_the_record_and_the_machine_alike() {
+    let place = Place::new().await;
+    let (service, caller) = (&place.service, Caller::local());
+    let made = made(service, 1000, 0).await;
+    let id = made.id.as_str();
+    for round in 0..50 {
+        for operation in [Operation::Pause, Operation::Resume] {
+            place.engine.inject(operation, Fault::Delay(Duration::from_millis(round % 3)));
+        }
+        let (pause, resume) = (|| service.pause(&caller, id), || service.resume(&caller, id));
+        let (a, b, c, d) = tokio::join!(pause(), resume(), pause(), resume());
+        assert!(a.is_ok() && b.is_ok() && c.is_ok() && d.is_ok());
+        let paused = state(service, &made).await.0 == SandboxState::Paused;
+        assert_eq!(place.machine().is_paused(), paused);
+    }
+}
+
+#[tokio::test]
+async fn a_machine_whose_processors_are_in_doubt_is_brought_back_or_ended() {
+    let place = Place::new().await;
+    let (service, caller) = (&place.service, Caller::local());
+    let made = made(service, 100, 20).await;
+    let id = made.id.as_str();
+    let fail = |operation| place.engine.inject(operation, Fault::Fail("no".into()));
+    fail(Operation::Pause);
+    service.pause(&caller, id).await.expect_err("refused");
+    assert_eq!(state(service, &made).await, RUNNING);
+    service.pause(&caller, id).await.expect("paused");
+    fail(Operation::Resume);
+    service.resume(&caller, id).await.expect_err("refused");
+    assert_eq!(state(service, &made).await.0, SandboxState::Paused);
+    assert!(place.machine().is_paused());
+    fail(Operation::Resume);
+    fail(Operation::Pause);
+    service.resume(&caller, id).await.expect_err("refused");
+    assert_eq!(ended(service, &made).await, EndReason::VmLost);
+}
+
+#[tokio::test]
 async fn a_timeout_can_be_changed_within_the_longest_life() {
     let service = |config: &mut ServiceConfig| config.max_ttl = 100 * SECOND;
     let place = Place::with(Wishes { service, ..Wishes::default() }).await;
