@@ -1,6 +1,9 @@
 //! Live standard input of an execution: a writer of its own, so that a program that does not read can never
 //! keep its caller from receiving what it prints.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::Bytes;
 use rekindle_protocol::frame;
 use rekindle_protocol::limits::CHUNK_BYTES;
@@ -16,10 +19,12 @@ use tracing::Instrument as _;
 #[error("the execution takes no more input")]
 pub struct StdinClosed;
 
-/// Writes to a program's standard input. Dropping it is the end of the input.
+/// Writes to a program's standard input. Only [`eof`](Self::eof) ends the input: a writer that is dropped, with a
+/// caller that broke off, leaves the program waiting for more until its execution is given up.
 #[derive(Debug)]
 pub struct StdinWriter {
     pieces: mpsc::Sender<Bytes>,
+    ended: Arc<AtomicBool>,
 }
 
 impl StdinWriter {
@@ -36,7 +41,9 @@ impl StdinWriter {
     }
 
     /// Ends the input, once all that was sent has been read.
-    pub fn eof(self) {}
+    pub fn eof(self) {
+        self.ended.store(true, Ordering::Release);
+    }
 }
 
 /// The task that writes. It holds the stream, and is stopped with whoever holds it.
@@ -45,6 +52,8 @@ pub(super) type Pump = AbortOnDropHandle<()>;
 /// Moves what the writer sends to the agent.
 pub(super) fn start(mut stream: WriteHalf<Stream>) -> (StdinWriter, Pump) {
     let (pieces, mut waiting) = mpsc::channel::<Bytes>(1);
+    let ended = Arc::new(AtomicBool::new(false));
+    let said = Arc::clone(&ended);
     let run = async move {
         while let Some(data) = waiting.recv().await {
             if frame::write(&mut stream, &ExecuteInput { data, eof: false }).await.is_err() {
@@ -52,8 +61,10 @@ pub(super) fn start(mut stream: WriteHalf<Stream>) -> (StdinWriter, Pump) {
                 return;
             }
         }
-        let _ = frame::write(&mut stream, &ExecuteInput { data: Bytes::new(), eof: true }).await;
+        if said.load(Ordering::Acquire) {
+            let _ = frame::write(&mut stream, &ExecuteInput { data: Bytes::new(), eof: true }).await;
+        }
     };
     let pump = AbortOnDropHandle::new(tokio::spawn(run.in_current_span()));
-    (StdinWriter { pieces }, pump)
+    (StdinWriter { pieces, ended }, pump)
 }

@@ -21,8 +21,9 @@ const BUFFER: usize = 512 * 1024;
 /// Bytes in one message.
 const PIECE: usize = 128 * 1024;
 
-/// The content of an upload, of `size` bytes where that was announced. A message that is no content, content of
-/// another size and a caller that breaks off are errors, so that no half of a file is ever taken for a whole.
+/// The content of an upload, of `size` bytes where that was announced. It ends where the caller says so; a stream
+/// that ends before, a message that is no content and content of another size are errors, so that no half of a file
+/// is ever taken for a whole.
 pub(super) fn content(
     parts: Streaming<v1::UploadRequest>,
     size: Option<u64>,
@@ -42,14 +43,14 @@ struct Pieces {
 impl Pieces {
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         let Some(message) = self.parts.message().await.map_err(io::Error::other)? else {
-            // Without an announced size, a caller that cancels looks like one that has sent everything: HTTP/2
-            // tells the two apart only beside the content. Waiting once lets the connection drop a cancelled call
-            // before its half of a file counts as whole.
-            tokio::task::yield_now().await;
-            return self.check(|announced| self.received == announced).map(|()| None);
+            // A caller that was cut off looks the same here as one that has sent everything.
+            return Err(io::Error::other("the stream ended before `end` said that it was all"));
         };
         let chunk = match message.part {
             Some(UploadPart::Chunk(chunk)) => chunk,
+            Some(UploadPart::End(_)) => {
+                return self.check(|announced| self.received == announced).map(|()| None);
+            }
             Some(UploadPart::File(_)) => return Err(io::Error::other("a file is named once")),
             None => return Err(io::Error::other("a message without content")),
         };

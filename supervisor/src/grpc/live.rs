@@ -24,12 +24,14 @@ pub(super) struct Inbox {
     pub terminal: bool,
 }
 
-/// Reads what the caller sends until it sends no more. What is left of the program's input is handed back: only
-/// whoever writes to the caller can tell one that has said everything from one that is gone.
-async fn read(mut inbox: Inbox) -> Result<Option<StdinWriter>, ServiceError> {
+/// Reads what the caller sends until it sends no more. The program's input ends where the caller says so: a stream
+/// that breaks off, cannot be decoded or ends before that is an error, which ends the execution.
+async fn read(mut inbox: Inbox) -> Result<(), ServiceError> {
     let invalid = |what: &'static str| ServiceError::Invalid { what: what.into() };
-    // A caller that breaks off is noticed by the stream it no longer reads.
-    while let Ok(Some(message)) = inbox.words.message().await {
+    let unreadable = |status: Status| ServiceError::Invalid {
+        what: format!("what was sent cannot be read: {}", status.message()).into(),
+    };
+    while let Some(message) = inbox.words.message().await.map_err(unreadable)? {
         match message.input {
             Some(Word::Start(_)) => return Err(invalid("an execution is started once")),
             Some(Word::Stdin(data)) => match &mut inbox.stdin {
@@ -39,7 +41,11 @@ async fn read(mut inbox: Inbox) -> Result<Option<StdinWriter>, ServiceError> {
                 }
                 None => return Err(invalid("live_stdin was not asked for, or the input has ended")),
             },
-            Some(Word::StdinEnd(_)) => inbox.stdin = None,
+            Some(Word::StdinEnd(_)) => {
+                if let Some(stdin) = inbox.stdin.take() {
+                    stdin.eof();
+                }
+            }
             Some(Word::Signal(signal)) => steer(&inbox, |to| async move { to.signal(signal).await }).await?,
             Some(Word::Resize(_)) if !inbox.terminal => return Err(invalid("the program has no terminal")),
             Some(Word::Resize(size)) => {
@@ -49,7 +55,10 @@ async fn read(mut inbox: Inbox) -> Result<Option<StdinWriter>, ServiceError> {
             None => return Err(invalid("a message without a word in it")),
         }
     }
-    Ok(inbox.stdin)
+    match inbox.stdin {
+        Some(_) => Err(invalid("the stream ended before `stdin_end` said that the input was all")),
+        None => Ok(()),
+    }
 }
 
 /// Steers the program; one that has just ended needs it no more.
@@ -68,7 +77,7 @@ where
 
 struct Outbox {
     live: LiveExecution,
-    reader: Option<AbortOnDropHandle<Result<Option<StdinWriter>, ServiceError>>>,
+    reader: Option<AbortOnDropHandle<Result<(), ServiceError>>>,
     account: Option<Account>,
     deadline: Option<(Instant, Duration)>,
     first: bool,
@@ -121,14 +130,8 @@ impl Outbox {
                 ended = read => {
                     self.reader = None;
                     match ended {
-                        // A call that was cancelled is dropped here, before its program could take the end of
-                        // the conversation for the end of its input.
-                        Ok(Ok(stdin)) => {
-                            tokio::task::yield_now().await;
-                            drop(stdin);
-                        }
                         Ok(Err(error)) => break Err(error),
-                        Err(_) => {}
+                        Ok(Ok(())) | Err(_) => {}
                     }
                 }
                 after = late => break Err(ServiceError::Deadline { after }),

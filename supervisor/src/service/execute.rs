@@ -99,6 +99,7 @@ async fn run_in(call: &Call, request: ExecuteRequest, stdin: Bytes) -> Result<Fi
         if let Some(mut writer) = feeding {
             // A program that does not read to the end is not wrong.
             let _ = writer.send(stdin).await;
+            writer.eof();
         }
     };
     let (finished, ()) = tokio::join!(call.wait(execution.wait()), feed);

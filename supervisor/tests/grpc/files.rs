@@ -31,6 +31,9 @@ fn file(sandbox: &str, path: &str) -> v1::UploadFile {
     v1::UploadFile { sandbox: sandbox.into(), path: path.to_owned().into(), ..v1::UploadFile::default() }
 }
 
+/// The word that makes an upload whole.
+const END: Up = Up::End(v1::UploadEnd {});
+
 fn part(part: Up) -> v1::UploadRequest {
     v1::UploadRequest { part: Some(part) }
 }
@@ -43,7 +46,8 @@ async fn upload(
     let chunks = (0..content.len())
         .step_by(256 * 1024)
         .map(|at| content.slice(at..content.len().min(at + 256 * 1024)));
-    let parts: Vec<_> = std::iter::once(Up::File(file)).chain(chunks.map(Up::Chunk)).map(part).collect();
+    let parts = std::iter::once(Up::File(file)).chain(chunks.map(Up::Chunk)).chain([END]);
+    let parts: Vec<_> = parts.map(part).collect();
     in_time("the upload", client.sandboxes.upload(futures::stream::iter(parts))).await
 }
 
@@ -217,10 +221,16 @@ async fn paths_and_files_that_cannot_be_are_refused_with_a_reason() {
     }
 
     // Words of an upload in the wrong order.
+    let sized = v1::UploadFile { size: Some(small.len() as u64), ..file(&id, "twice") };
     let wrong = [
         vec![],
         vec![Up::Chunk(small.clone())],
+        vec![END],
         vec![Up::File(file(&id, "twice")), Up::Chunk(small.clone()), Up::File(file(&id, "twice"))],
+        // The end of the stream is not the end of the file, whatever was announced.
+        vec![Up::File(file(&id, "twice"))],
+        vec![Up::File(file(&id, "twice")), Up::Chunk(small.clone())],
+        vec![Up::File(sized), Up::Chunk(small.clone())],
     ];
     for words in wrong {
         let sent = client
@@ -230,4 +240,27 @@ async fn paths_and_files_that_cannot_be_are_refused_with_a_reason() {
         refused(sent, Code::InvalidArgument, ErrorReason::InvalidRequest);
     }
     assert!(guest.file("twice").is_none());
+}
+
+#[tokio::test]
+async fn an_upload_that_stops_at_a_message_or_in_a_frame_header_leaves_no_file() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let mut send = crate::raw::connect(&place.socket()).await;
+    let named = crate::raw::framed(&prost::Message::encode_to_vec(&part(Up::File(file(&id, "half")))));
+    let chunk = crate::raw::framed(&prost::Message::encode_to_vec(&part(Up::Chunk("half of".into()))));
+    // Nothing after the last message, the header of a message that never comes, half a header, half a message.
+    let header = Bytes::from_static(&[0, 0, 0, 1, 0]);
+    for tail in [Bytes::new(), header.clone(), header.slice(..3), chunk.slice(..chunk.len() - 1)] {
+        let path = "/rekindle.v1.Sandboxes/Upload";
+        let (answer, mut body) = crate::raw::call(&mut send, path, Default::default()).await;
+        for data in [named.clone(), chunk.clone()] {
+            body.send_data(data, false).expect("sent");
+        }
+        body.send_data(tail, true).expect("sent");
+        let status = in_time("an answer", crate::raw::status(answer)).await;
+        assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+        assert!(guest.file("half").is_none());
+    }
 }

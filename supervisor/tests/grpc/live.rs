@@ -104,14 +104,48 @@ async fn input_is_live_until_it_is_ended() {
     let (_, done) = live.rest().await.expect("ended");
     assert_eq!((done.outcome(), done.exit_code), (Outcome::Exited, 0));
 
-    // A caller that has said all it has to say has ended the input too.
-    let live = Live::start(&mut client, start(&id, "cat", true)).await.expect("started");
+    // A stream that ends is no word: the program is not told that this was all.
+    let (id, guest) = place.sandbox(&mut client).await;
+    let live = Live::start(&mut client, start(&id, "cat; write done yes", true)).await.expect("started");
     live.send(Input::Stdin("last".into())).await;
     let Live { words, events } = live;
     drop(words);
     let (spare, _) = mpsc::channel(1);
-    let (printed, _) = Live { words: spare, events }.rest().await.expect("ended");
-    assert_eq!(printed, b"last");
+    invalid(&Live { words: spare, events }.refused().await);
+    until("killed", || guest.running() == 0).await;
+    assert!(guest.file("done").is_none(), "the program took half of its input for all of it");
+}
+
+#[tokio::test]
+async fn input_that_cannot_be_decoded_is_refused_and_never_taken_for_its_end() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let mut send = crate::raw::connect(&place.socket()).await;
+    let started = word(Input::Start(start(&id, "cat; write done yes", true)));
+    let started = crate::raw::framed(&prost::Message::encode_to_vec(&started));
+    let large = Input::Stdin(vec![b'x'; 5 * 1024 * 1024].into());
+    let large = crate::raw::framed(&prost::Message::encode_to_vec(&word(large)));
+    let garbled = crate::raw::framed(&[0x12, 0xff, 0xff]);
+    // Too large, malformed, half a message, a frame header alone.
+    let half = large.slice(..100);
+    for (what, data, last) in [
+        ("too large", large.clone(), false),
+        ("malformed", garbled, false),
+        ("half a message", half, true),
+        ("a lone frame header", large.slice(..5), true),
+    ] {
+        let path = "/rekindle.v1.Sandboxes/ExecuteStream";
+        let (answer, mut body) = crate::raw::call(&mut send, path, Default::default()).await;
+        body.send_data(started.clone(), false).expect("sent");
+        let answer = in_time("started", answer).await.expect("an answer");
+        until("running", || guest.running() == 1).await;
+        body.send_data(data, last).expect("sent");
+        let status = in_time(what, crate::raw::trailing_status(answer)).await;
+        invalid(&status);
+        until("killed", || guest.running() == 0).await;
+        assert!(guest.file("done").is_none(), "{what}: the program took it for the end of its input");
+    }
 }
 
 #[tokio::test]

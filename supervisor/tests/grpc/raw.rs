@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
 use rekindle_api::v1;
 use rekindle_api::{Code, Status};
@@ -82,6 +82,12 @@ pub async fn call(
 pub async fn finish(answer: ResponseFuture) -> Result<(HeaderMap, HeaderMap), Status> {
     let broken = |error: h2::Error| Status::unavailable(error.to_string());
     let answer = in_time("an answer", answer).await.map_err(broken)?;
+    drain(answer).await
+}
+
+/// Reads an answer to its end.
+async fn drain(answer: Response<RecvStream>) -> Result<(HeaderMap, HeaderMap), Status> {
+    let broken = |error: h2::Error| Status::unavailable(error.to_string());
     let headers = answer.headers().clone();
     let mut body: RecvStream = answer.into_body();
     while let Some(data) = body.data().await {
@@ -93,7 +99,16 @@ pub async fn finish(answer: ResponseFuture) -> Result<(HeaderMap, HeaderMap), St
 
 /// The status of an answer.
 pub async fn status(answer: ResponseFuture) -> Status {
-    match finish(answer).await {
+    said(finish(answer).await)
+}
+
+/// The status at the end of an answer that has begun.
+pub async fn trailing_status(answer: Response<RecvStream>) -> Status {
+    said(drain(answer).await)
+}
+
+fn said(answer: Result<(HeaderMap, HeaderMap), Status>) -> Status {
+    match answer {
         Ok((headers, trailers)) => Status::from_header_map(&trailers)
             .or_else(|| Status::from_header_map(&headers))
             .expect("a status"),

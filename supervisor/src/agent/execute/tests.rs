@@ -208,7 +208,7 @@ async fn output_arrives_while_input_is_stuck() {
 }
 
 #[tokio::test]
-async fn input_arrives_whole_and_dropping_the_writer_ends_it() {
+async fn input_arrives_whole_and_ends_where_its_writer_says_so() {
     let request = ExecuteRequest { stdin: Stdin::Live.into(), ..ExecuteRequest::default() };
     let (_client, _agent, execution, mut stream) = begun(request, vec![started()]).await;
     let mut execution = execution.expect("started");
@@ -232,6 +232,24 @@ async fn input_arrives_whole_and_dropping_the_writer_ends_it() {
     execution.wait().await.expect("finished");
     let received = reading.await.expect("no panic");
     assert_eq!(received, [&sent[..], b"end"].concat());
+}
+
+#[tokio::test]
+async fn a_writer_that_is_dropped_does_not_end_the_input() {
+    let request = ExecuteRequest { stdin: Stdin::Live.into(), ..ExecuteRequest::default() };
+    let (_client, _agent, execution, mut stream) = begun(request, vec![started()]).await;
+    let mut execution = execution.expect("started");
+    let mut stdin = execution.take_stdin().expect("live");
+    stdin.send(Bytes::from_static(b"half")).await.expect("sent");
+    drop(stdin);
+    let input: ExecuteInput = frame::read(&mut stream).await.expect("a frame").expect("no end");
+    assert!(!input.eof && &input.data[..] == b"half");
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    drop(execution);
+    let next = timeout(SOON, frame::read::<ExecuteInput>(&mut stream)).await.expect("given up");
+    assert!(!matches!(next, Ok(Some(ExecuteInput { eof: true, .. }))), "{next:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rekindle::agent::GuestPath;
 use rekindle_api::client::Client;
 use rekindle_api::v1::upload_request::Part;
-use rekindle_api::v1::{FileInfo, UploadFile, UploadRequest};
+use rekindle_api::v1::{FileInfo, UploadEnd, UploadFile, UploadRequest};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::requests::{Requests, requests};
@@ -79,7 +79,7 @@ pub(super) async fn send(
     Ok(info)
 }
 
-/// Hands the file to the call. Only a file that was read to its end ends the stream.
+/// Hands the file to the call. Only one that was read to its end is called whole.
 async fn feed(
     parts: &Requests<UploadRequest>,
     file: UploadFile,
@@ -94,6 +94,7 @@ async fn feed(
     loop {
         let n = input.read(&mut piece).await.context("cannot read what is to be copied")?;
         if n == 0 {
+            let _ = parts.send(UploadRequest { part: Some(Part::End(UploadEnd {})) }).await;
             let _ = parts.end().await;
             return Ok(());
         }

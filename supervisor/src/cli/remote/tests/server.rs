@@ -155,9 +155,9 @@ impl Sandboxes for Fake {
         let complete = loop {
             match parts.message().await {
                 Ok(Some(UploadRequest { part: Some(Up::Chunk(chunk)) })) => content.extend_from_slice(&chunk),
+                Ok(Some(UploadRequest { part: Some(Up::End(_)) })) => break true,
                 Ok(Some(_)) => return refuse(Code::InvalidArgument, ErrorReason::InvalidRequest, "twice"),
-                Ok(None) => break true,
-                Err(_) => break false,
+                Ok(None) | Err(_) => break false,
             }
         };
         let mut state = self.0.lock().expect("state");
