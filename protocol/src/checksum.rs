@@ -1,7 +1,7 @@
 //! The checksum both sides of a transfer compare: XXH64, with seed 0.
 //!
 //! It finds what a broken channel, disk or program does to bytes. It is no proof against a guest that lies, and
-//! no checksum made by the guest could be one; see decision 0061. A caller's SHA-256 is made on the host.
+//! no checksum made by the guest could be one; see docs/performance.md. A caller's SHA-256 is made on the host.
 
 use std::hash::Hasher as _;
 

@@ -28,7 +28,7 @@ const PROGRAM: &str = "qemu-system-x86_64";
 const OTHER_PROGRAM: &str = "REKINDLE_LAB_QEMU";
 const MEMORY_MIB: u32 = 8192;
 /// One: QEMU's emulation of AMD's extensions is not safe with more. Of two, one was found halted for good, with its
-/// global interrupt flag clear and interrupts waiting (docs/decisions/0070-the-lab-has-one-processor.md).
+/// global interrupt flag clear and interrupts waiting (docs/lab.md).
 const PROCESSORS: u32 = 1;
 /// Asks for another number, to measure what needs more than one and can be lost.
 const OTHER_PROCESSORS: &str = "REKINDLE_LAB_PROCESSORS";
@@ -36,7 +36,7 @@ const OTHER_PROCESSORS: &str = "REKINDLE_LAB_PROCESSORS";
 /// another, where a timer that is set again by its own interrupt would stand still. The next two are what
 /// docs/guides/production-host.md asks of every host, so that making a machine does not wait for the whole kernel.
 /// The last has memory cleared when it is given back: the emulator needs fifty times as long to write a page whose
-/// old content it has run, and whoever got that page next would pay for it (docs/decisions/0077-a-boot-copies-no-zeros.md).
+/// old content it has run, and whoever got that page next would pay for it (docs/lab.md).
 const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable random.trust_cpu=on \
                               nohz=off highres=off cgroup_favordynmods=true kvm.nx_huge_pages=never \
                               init_on_free=1";

@@ -38,7 +38,7 @@ impl<'a> Rig<'a> {
         Self { cache, stage, lab: None }
     }
 
-    /// Runs a group. An emulated machine may break under it (decision 0070): then it is run again in a fresh one, and
+    /// Runs a group. An emulated machine may break under it (docs/lab.md): then it is run again in a fresh one, and
     /// the report says so.
     pub fn run(&mut self, group: &Group, filter: &Filter, line: &mut dyn FnMut(&str)) -> Report {
         let mut breaks = Vec::new();

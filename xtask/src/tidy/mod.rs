@@ -2,10 +2,11 @@
 //!
 //! Every `.rs` file opens with `//!`, stays readable in length, imports only what its
 //! layer may know, and leaves nothing unfinished behind. docs/api.md says what the API's
-//! `.proto` file says.
+//! `.proto` file says, and relative links in Markdown pages lead somewhere.
 
 mod headers;
 mod layers;
+mod links;
 mod size;
 mod words;
 
@@ -16,7 +17,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{docs, repo};
 
-/// A Rust file of the workspace.
+/// A file of the checkout: Rust code or a Markdown page.
 pub struct Source {
     /// Path from the root of the checkout, with `/`.
     pub path: String,
@@ -36,9 +37,9 @@ impl Source {
 
 /// Checks the checkout; every broken rule is listed.
 pub fn run() -> Result<()> {
-    let mut sources = Vec::new();
-    collect(&repo::root(), &repo::root(), &mut sources)?;
-    sources.sort_by(|one, other| one.path.cmp(&other.path));
+    let root = repo::root();
+    let sources = collect(&root, ".rs")?;
+    let pages = collect(&root, ".md")?;
     let mut complaints = size::stale_exceptions(&sources);
     for source in &sources {
         complaints.extend(headers::check(source));
@@ -46,27 +47,38 @@ pub fn run() -> Result<()> {
         complaints.extend(size::check(source));
         complaints.extend(words::check(source));
     }
-    complaints.extend(docs::stale(&repo::root())?);
+    for page in &pages {
+        complaints.extend(links::check(&root, page));
+    }
+    complaints.extend(docs::stale(&root)?);
     if complaints.is_empty() {
-        eprintln!("tidy: {} files are in order", sources.len());
+        eprintln!("tidy: {} files and {} pages are in order", sources.len(), pages.len());
         return Ok(());
     }
     bail!("tidy found {} problems:\n  {}", complaints.len(), complaints.join("\n  "));
 }
 
-fn collect(root: &Path, dir: &Path, sources: &mut Vec<Source>) -> Result<()> {
+/// The files whose names end so, in order.
+fn collect(root: &Path, ending: &str) -> Result<Vec<Source>> {
+    let mut found = Vec::new();
+    collect_below(root, root, ending, &mut found)?;
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(found)
+}
+
+fn collect_below(root: &Path, dir: &Path, ending: &str, found: &mut Vec<Source>) -> Result<()> {
     for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_dir() {
             if name != "target" && name != "node_modules" && !name.starts_with('.') {
-                collect(root, &path, sources)?;
+                collect_below(root, &path, ending, found)?;
             }
-        } else if name.ends_with(".rs") {
+        } else if name.ends_with(ending) {
             let text =
                 fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let path = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-            sources.push(Source { path, text });
+            found.push(Source { path, text });
         }
     }
     Ok(())
