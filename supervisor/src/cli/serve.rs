@@ -16,7 +16,9 @@ use rekindle::config::tokens::TokenFile;
 use rekindle::config::{Dirs, ServerConfig};
 use rekindle::engine::EngineKind;
 use rekindle::engine::detect::EngineChoice;
-use rekindle::grpc::{Doorkeeper, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles};
+use rekindle::grpc::{
+    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles,
+};
 use rekindle::host::memory;
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{Ledger, Service, ServiceConfig};
@@ -44,7 +46,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
         None => Audit::to_log(),
     });
     let tokens = config.auth.tokens.as_deref().map(TokenFile::open).transpose()?;
-    let door = Doorkeeper::new(tokens, config.auth.socket_requires_token);
+    let authenticator = Authenticator::new(tokens, config.auth.socket_requires_token);
     // First of all that lasts: whoever cannot have it must not build templates or start machines.
     std::fs::create_dir_all(&dirs.data).with_context(|| format!("cannot make {}", dirs.data.display()))?;
     let ledger = Ledger::open(&dirs.data.join("usage.jsonl"))?;
@@ -67,11 +69,12 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
 
     let listeners = listen(&config, &dirs).await?;
     let server_options = ServerOptions {
-        max_connections: config.listen.max_connections as usize,
+        connections: connection_limits(&config),
         max_streams: config.listen.max_streams_per_connection,
         facts,
     };
-    let server = Server::new(service.clone(), Arc::clone(&door), Arc::clone(&audit), server_options).await?;
+    let server =
+        Server::new(service.clone(), Arc::clone(&authenticator), Arc::clone(&audit), server_options).await?;
     let handle = server.handle();
     let (stop_figures, stopped) = watch::channel(false);
     let figures = serve_metrics(&config, &service, stopped).await?;
@@ -82,7 +85,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
         tokio::select! {
             ended = &mut serving => break Some(ended),
             wish = signals.next() => match wish {
-                Wish::Reload => reload(&door, &audit),
+                Wish::Reload => reload(&authenticator, &audit),
                 Wish::Stop => break None,
             },
         }
@@ -133,9 +136,9 @@ async fn finish(service: &Service, handle: &ServerHandle, signals: &mut Signals,
     handle.stop();
 }
 
-fn reload(door: &Doorkeeper, audit: &Audit) {
+fn reload(authenticator: &Authenticator, audit: &Audit) {
     audit.reopen();
-    match door.tokens().map(TokenFile::reload) {
+    match authenticator.tokens().map(TokenFile::reload) {
         Some(Ok(change)) => tracing::info!(?change, "the tokens were read again"),
         Some(Err(error)) => tracing::error!(%error, "the tokens could not be read again; the old ones count"),
         None => {}
@@ -199,6 +202,16 @@ fn service_config(config: &ServerConfig) -> ServiceConfig {
         ended_kept: sandbox.ended_kept,
         ended_kept_for: seconds(sandbox.ended_kept_s),
         timeline_entries: sandbox.timeline_entries,
+    }
+}
+
+fn connection_limits(config: &ServerConfig) -> ConnectionLimits {
+    let listen = &config.listen;
+    ConnectionLimits {
+        socket: listen.max_socket_connections as usize,
+        tcp: listen.max_connections as usize,
+        per_address: listen.max_connections_per_address as usize,
+        ..ConnectionLimits::default()
     }
 }
 
