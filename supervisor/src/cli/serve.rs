@@ -19,7 +19,7 @@ use rekindle::engine::detect::EngineChoice;
 use rekindle::grpc::{
     Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles,
 };
-use rekindle::host::memory;
+use rekindle::host::{memory, open_files};
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Logging, Metrics, MetricsServer};
@@ -33,6 +33,11 @@ use super::setup::Setup;
 const LAST_CALLS: Duration = Duration::from_secs(2);
 /// How often figures of all machines are brought up to date.
 const FIGURES: Duration = Duration::from_secs(5);
+
+/// Descriptors the supervisor has for each machine, at most: process, output, sockets, namespaces, files.
+const FILES_PER_MACHINE: u64 = 16;
+/// Descriptors it has besides: listeners, logs, templates, runtime.
+const OWN_FILES: u64 = 128;
 
 /// Runs the command.
 pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
@@ -63,8 +68,11 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let setup = Setup::open_with(&machine, config.engine.firecracker.as_deref(), &dirs)?;
     let facts = HostFacts { engine: engine(&setup), unenforced: setup.unenforced() };
     let templates = load_templates(&setup, &config).await?;
+    let budgets = pool_config(&config);
+    let smallest = templates.iter().map(|template| template.source.recipe.memory_mib).min();
+    raise_open_files(&config, machines(&budgets, smallest.unwrap_or(1).into()));
     let host = Arc::new(setup.host);
-    let pool = Pool::start(host, templates, pool_config(&config));
+    let pool = Pool::start(host, templates, budgets);
     let service = Service::new(service_config(&config), pool, ledger, Arc::clone(&metrics));
 
     let listeners = listen(&config, &dirs).await?;
@@ -202,6 +210,38 @@ fn service_config(config: &ServerConfig) -> ServiceConfig {
         ended_kept: sandbox.ended_kept,
         ended_kept_for: seconds(sandbox.ended_kept_s),
         timeline_entries: sandbox.timeline_entries,
+    }
+}
+
+/// How many machines the memory is for.
+fn machines(budgets: &PoolConfig, smallest_mib: u64) -> u64 {
+    let handed_out = budgets.memory_budget_mib.saturating_mul(budgets.memory_overcommit_percent.into()) / 100;
+    handed_out / smallest_mib.max(1)
+}
+
+/// Takes as many open files as the host allows, and says when these may not be enough.
+fn raise_open_files(config: &ServerConfig, machines: u64) {
+    let limit = match open_files::raise() {
+        Ok(limit) => limit,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files could not be raised");
+            return;
+        }
+    };
+    let listen = &config.listen;
+    let network = listen.tcp.map_or(0, |_| u64::from(listen.max_connections));
+    let connections = network + u64::from(listen.max_socket_connections);
+    let needed = OWN_FILES + connections + machines.saturating_mul(FILES_PER_MACHINE);
+    if limit < needed {
+        tracing::warn!(
+            limit,
+            needed,
+            connections,
+            machines,
+            "too few open files for all connections and machines at once: some will fail\n\
+             hint: raise the hard limit (LimitNOFILE= of the unit), or lower listen.max_connections, \
+             listen.max_socket_connections or pool.memory_budget_mib"
+        );
     }
 }
 
