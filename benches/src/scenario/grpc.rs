@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rekindle::agent::AgentClient;
-use rekindle::grpc::{Doorkeeper, HostFacts, Listeners, Server, ServerHandle, ServerOptions};
+use rekindle::grpc::{
+    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions,
+};
 use rekindle::pool::Watermarks;
 use rekindle::service::{Caller, Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Metrics};
@@ -50,9 +52,13 @@ impl Served {
         let pool = claim::pool(bed, Watermarks { low: 0, high: 0 });
         let config = ServiceConfig::new(bed.source.recipe.name.clone());
         let service = Service::new(config, pool, Ledger::in_memory(), Arc::new(Metrics::new()));
-        let options = ServerOptions { max_connections: 16, max_streams: 128, facts: HostFacts::default() };
-        let door = Doorkeeper::new(None, false);
-        let server = Server::new(service.clone(), door, Arc::new(Audit::to_log()), options).await?;
+        let options = ServerOptions {
+            connections: ConnectionLimits::default(),
+            max_streams: 128,
+            facts: HostFacts::default(),
+        };
+        let authenticator = Authenticator::new(None, false);
+        let server = Server::new(service.clone(), authenticator, Arc::new(Audit::to_log()), options).await?;
         let handle = server.handle();
         let listeners = Listeners::default().socket(&socket, 0o600, None).await?;
         let serving = tokio::spawn(server.serve(listeners));

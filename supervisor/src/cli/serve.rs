@@ -16,8 +16,10 @@ use rekindle::config::tokens::TokenFile;
 use rekindle::config::{Dirs, ServerConfig};
 use rekindle::engine::EngineKind;
 use rekindle::engine::detect::EngineChoice;
-use rekindle::grpc::{Doorkeeper, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles};
-use rekindle::host::memory;
+use rekindle::grpc::{
+    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles,
+};
+use rekindle::host::{memory, open_files};
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Logging, Metrics, MetricsServer};
@@ -32,6 +34,11 @@ const LAST_CALLS: Duration = Duration::from_secs(2);
 /// How often figures of all machines are brought up to date.
 const FIGURES: Duration = Duration::from_secs(5);
 
+/// Descriptors the supervisor has for each machine, at most: process, output, sockets, namespaces, files.
+const FILES_PER_MACHINE: u64 = 16;
+/// Descriptors it has besides: listeners, logs, templates, runtime.
+const OWN_FILES: u64 = 128;
+
 /// Runs the command.
 pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let config = options.config.load()?.config;
@@ -44,7 +51,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
         None => Audit::to_log(),
     });
     let tokens = config.auth.tokens.as_deref().map(TokenFile::open).transpose()?;
-    let door = Doorkeeper::new(tokens, config.auth.socket_requires_token);
+    let authenticator = Authenticator::new(tokens, config.auth.socket_requires_token);
     // First of all that lasts: whoever cannot have it must not build templates or start machines.
     std::fs::create_dir_all(&dirs.data).with_context(|| format!("cannot make {}", dirs.data.display()))?;
     let ledger = Ledger::open(&dirs.data.join("usage.jsonl"))?;
@@ -61,17 +68,21 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let setup = Setup::open_with(&machine, config.engine.firecracker.as_deref(), &dirs)?;
     let facts = HostFacts { engine: engine(&setup), unenforced: setup.unenforced() };
     let templates = load_templates(&setup, &config).await?;
+    let budgets = pool_config(&config);
+    let smallest = templates.iter().map(|template| template.source.recipe.memory_mib).min();
+    raise_open_files(&config, machines(&budgets, smallest.unwrap_or(1).into()));
     let host = Arc::new(setup.host);
-    let pool = Pool::start(host, templates, pool_config(&config));
+    let pool = Pool::start(host, templates, budgets);
     let service = Service::new(service_config(&config), pool, ledger, Arc::clone(&metrics));
 
     let listeners = listen(&config, &dirs).await?;
     let server_options = ServerOptions {
-        max_connections: config.listen.max_connections as usize,
+        connections: connection_limits(&config),
         max_streams: config.listen.max_streams_per_connection,
         facts,
     };
-    let server = Server::new(service.clone(), Arc::clone(&door), Arc::clone(&audit), server_options).await?;
+    let server =
+        Server::new(service.clone(), Arc::clone(&authenticator), Arc::clone(&audit), server_options).await?;
     let handle = server.handle();
     let (stop_figures, stopped) = watch::channel(false);
     let figures = serve_metrics(&config, &service, stopped).await?;
@@ -82,7 +93,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
         tokio::select! {
             ended = &mut serving => break Some(ended),
             wish = signals.next() => match wish {
-                Wish::Reload => reload(&door, &audit),
+                Wish::Reload => reload(&authenticator, &audit),
                 Wish::Stop => break None,
             },
         }
@@ -133,9 +144,9 @@ async fn finish(service: &Service, handle: &ServerHandle, signals: &mut Signals,
     handle.stop();
 }
 
-fn reload(door: &Doorkeeper, audit: &Audit) {
+fn reload(authenticator: &Authenticator, audit: &Audit) {
     audit.reopen();
-    match door.tokens().map(TokenFile::reload) {
+    match authenticator.tokens().map(TokenFile::reload) {
         Some(Ok(change)) => tracing::info!(?change, "the tokens were read again"),
         Some(Err(error)) => tracing::error!(%error, "the tokens could not be read again; the old ones count"),
         None => {}
@@ -199,6 +210,48 @@ fn service_config(config: &ServerConfig) -> ServiceConfig {
         ended_kept: sandbox.ended_kept,
         ended_kept_for: seconds(sandbox.ended_kept_s),
         timeline_entries: sandbox.timeline_entries,
+    }
+}
+
+/// How many machines the memory is for.
+fn machines(budgets: &PoolConfig, smallest_mib: u64) -> u64 {
+    let handed_out = budgets.memory_budget_mib.saturating_mul(budgets.memory_overcommit_percent.into()) / 100;
+    handed_out / smallest_mib.max(1)
+}
+
+/// Takes as many open files as the host allows, and says when these may not be enough.
+fn raise_open_files(config: &ServerConfig, machines: u64) {
+    let limit = match open_files::raise() {
+        Ok(limit) => limit,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files could not be raised");
+            return;
+        }
+    };
+    let listen = &config.listen;
+    let network = listen.tcp.map_or(0, |_| u64::from(listen.max_connections));
+    let connections = network + u64::from(listen.max_socket_connections);
+    let needed = OWN_FILES + connections + machines.saturating_mul(FILES_PER_MACHINE);
+    if limit < needed {
+        tracing::warn!(
+            limit,
+            needed,
+            connections,
+            machines,
+            "too few open files for all connections and machines at once: some will fail\n\
+             hint: raise the hard limit (LimitNOFILE= of the unit), or lower listen.max_connections, \
+             listen.max_socket_connections or pool.memory_budget_mib"
+        );
+    }
+}
+
+fn connection_limits(config: &ServerConfig) -> ConnectionLimits {
+    let listen = &config.listen;
+    ConnectionLimits {
+        socket: listen.max_socket_connections as usize,
+        tcp: listen.max_connections as usize,
+        per_address: listen.max_connections_per_address as usize,
+        ..ConnectionLimits::default()
     }
 }
 

@@ -1,99 +1,143 @@
-//! Who calls: a token's tenant, or whoever may open the socket. What the caller hears of a refusal is always the
-//! same; the audit log knows the difference.
+//! Admission on the headers: who may not call is refused before anything of the body is read.
+//!
+//! ```text
+//! headers ──▶ health, reflection? ──yes──▶ a few at a time, small messages
+//!                  │ no
+//!                  ▼
+//!             authenticate ──no──▶ `UNAUTHENTICATED`, the stream is closed, the body is never read
+//!                  │ yes
+//!                  ▼
+//!             record in the request's extensions ──▶ tonic decodes the message ──▶ handler
+//! ```
+//!
+//! Both listeners serve their routes through this. A call that tonic answers by itself (a garbled or oversized
+//! message, a method that does not exist) is written down here.
 
+use std::convert::Infallible;
+use std::future::ready;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::task::{Context, Poll};
 
-use jiff::Timestamp;
-use tonic::metadata::MetadataMap;
+use http_body_util::BodyExt as _;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic::codegen::http::{Request, Response};
+use tonic::service::Routes;
 
-use super::connection::Peer;
-use crate::config::tokens::{Denied, Scope, Token, TokenFile};
-use crate::service::{Caller, Quotas, Scopes};
+use super::call_record::{AdmittedCall, CallContext};
+use super::connection::ConnectionInfo;
 
-/// The scheme of the `authorization` header.
-const BEARER: &str = "Bearer ";
-/// Longest header that is looked at.
-const MAX_HEADER: usize = 512;
+/// Services that answer whoever asks.
+const PUBLIC: [&str; 3] = [
+    "/grpc.health.v1.Health/",
+    "/grpc.reflection.v1.ServerReflection/",
+    "/grpc.reflection.v1alpha.ServerReflection/",
+];
 
-/// Why a caller is not let in, for the audit log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// It showed no token and needs one.
-    NoToken,
-    /// What it showed is no token.
-    Malformed,
-    /// It showed a token that is not taken.
-    Token(Denied),
+/// Methods of the API, by service.
+const METHODS: [(&str, &[&str]); 2] = [
+    (
+        "/rekindle.v1.Sandboxes/",
+        &[
+            "Create",
+            "Get",
+            "List",
+            "Execute",
+            "ExecuteStream",
+            "Upload",
+            "Download",
+            "ListFiles",
+            "Stat",
+            "Remove",
+            "Pause",
+            "Resume",
+            "SetTimeout",
+            "Destroy",
+            "Watch",
+            "Timeline",
+        ],
+    ),
+    ("/rekindle.v1.Host/", &["ListTemplates", "Status", "Usage"]),
+];
+
+/// The name of a method that does not exist: what a caller makes up is neither logged nor counted by.
+const UNKNOWN: &str = "unknown";
+
+/// The name a path has in the audit log and the metrics.
+fn method(path: &str) -> &'static str {
+    METHODS
+        .iter()
+        .find_map(|(service, methods)| {
+            let name = path.strip_prefix(service)?;
+            methods.iter().find(|method| **method == name)
+        })
+        .unwrap_or(&UNKNOWN)
 }
 
-impl Refused {
-    pub(super) fn word(&self) -> &'static str {
-        match self {
-            Self::NoToken => "no_token",
-            Self::Malformed => "malformed_token",
-            Self::Token(Denied::Unknown) => "unknown_token",
-            Self::Token(Denied::Expired { .. }) => "expired_token",
+/// The routes, behind their admission.
+#[derive(Clone)]
+pub(super) struct Admission {
+    pub context: CallContext,
+    pub routes: Routes,
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+impl Service<Request<Body>> for Admission {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Request<Body>>::poll_ready(&mut self.routes, cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Answer {
+        let connection = ConnectionInfo::of(request.extensions());
+        if PUBLIC.iter().any(|service| request.uri().path().starts_with(service)) {
+            return self.public(&connection, request);
+        }
+        let name = method(request.uri().path());
+        match self.context.begin(name, &connection, request.headers()) {
+            Ok(record) => self.admitted(AdmittedCall::new(record), request),
+            // The request is dropped here, and with it whatever its sender would still send.
+            Err(refused) => Box::pin(ready(Ok(refused.into_http()))),
         }
     }
 }
 
-/// Knows who may come in.
-#[derive(Debug)]
-pub struct Doorkeeper {
-    tokens: Option<TokenFile>,
-    socket_requires_token: bool,
-}
-
-impl Doorkeeper {
-    /// Lets in whoever has a token of this file, and unless told otherwise whoever may open the socket.
-    #[must_use]
-    pub fn new(tokens: Option<TokenFile>, socket_requires_token: bool) -> Arc<Self> {
-        Arc::new(Self { tokens, socket_requires_token })
+impl Admission {
+    fn admitted(&mut self, call: AdmittedCall, mut request: Request<Body>) -> Answer {
+        request.extensions_mut().insert(call.clone());
+        let answering = self.routes.call(request);
+        Box::pin(async move {
+            let answer = answering.await?;
+            call.answered(answer.headers());
+            Ok(answer)
+        })
     }
 
-    /// The tokens, for whoever reloads them.
-    #[must_use]
-    pub fn tokens(&self) -> Option<&TokenFile> {
-        self.tokens.as_ref()
-    }
-
-    pub(super) fn admit(&self, peer: &Peer, metadata: &MetadataMap) -> Result<Caller, Refused> {
-        let Some(header) = metadata.get("authorization") else {
-            return match peer {
-                Peer::Socket { .. } if !self.socket_requires_token => Ok(Caller::local()),
-                Peer::Socket { .. } | Peer::Tcp { .. } => Err(Refused::NoToken),
-            };
+    fn public(&mut self, connection: &ConnectionInfo, request: Request<Body>) -> Answer {
+        let Ok(place) = Arc::clone(&connection.public_calls).try_acquire_owned() else {
+            let busy =
+                Status::resource_exhausted("too many health checks and reflections on this connection");
+            return Box::pin(ready(Ok(busy.into_http())));
         };
-        let header = header.to_str().ok().filter(|text| text.len() <= MAX_HEADER);
-        let secret = header.and_then(|text| text.strip_prefix(BEARER)).ok_or(Refused::Malformed)?;
-        let Some(file) = &self.tokens else { return Err(Refused::Token(Denied::Unknown)) };
-        match file.refresh_if_changed(Instant::now()) {
-            Some(Ok(_)) => tracing::info!("the tokens were read again"),
-            Some(Err(error)) => {
-                tracing::error!(%error, "the tokens could not be read again; the old ones count");
-            }
-            None => {}
-        }
-        let tokens = file.tokens();
-        tokens.find(secret, Timestamp::now()).map(caller).map_err(Refused::Token)
+        let answering = self.routes.call(request);
+        Box::pin(async move {
+            let answer = answering.await?;
+            // The place is taken as long as the answer goes on.
+            Ok(answer.map(|body| {
+                Body::new(body.map_frame(move |frame| {
+                    let _taken = &place;
+                    frame
+                }))
+            }))
+        })
     }
 }
 
-fn caller(token: &Token) -> Caller {
-    Caller {
-        tenant: token.tenant.clone(),
-        token: Some(token.id.as_str().to_owned()),
-        scopes: Scopes {
-            create: token.allows(Scope::Create),
-            exec: token.allows(Scope::Exec),
-            files: token.allows(Scope::Files),
-            admin: token.allows(Scope::Admin),
-        },
-        quotas: Quotas {
-            sandboxes: token.quota.max_sandboxes.map(u64::from),
-            cpu_millis: token.quota.max_cpu_millis,
-            memory_mib: token.quota.max_memory_mib,
-        },
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,11 @@
-//! Connections: counted, known by where they come from, and given up when they say nothing that is gRPC.
+//! Connections: known by where they come from, and given up when they say nothing that is gRPC, when nobody on
+//! them is admitted, or when their peer no longer reads.
+//!
+//! ```text
+//! accepted ──▶ greeting ──▶ stranger ──a call was admitted──▶ admitted ──▶ closed
+//!                 │            │ so many bytes are read           │
+//!                 └── too late ┴── too late ──▶ closed ◀── writes stand still
+//! ```
 
 use std::fmt;
 use std::io;
@@ -9,43 +16,95 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, Sleep};
-use tonic::transport::server::Connected;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, Sleep, sleep};
+use tonic::codegen::http::Extensions;
+use tonic::transport::server::{Connected, TlsConnectInfo};
+
+use super::places::Place;
 
 /// Bytes with which every HTTP/2 connection begins.
 const PREFACE: usize = 24;
-/// How long a connection may take to send them. TLS begins with more than that, so it is covered too.
-const GREETING: Duration = Duration::from_secs(10);
+/// Health checks and reflections at a time on one connection: they need no token.
+const PUBLIC_CALLS: usize = 8;
 
-/// How long a connection from the network may stay before a call on it was admitted: a stranger must not hold a
-/// place for ever. Health checks need no token, and connect again.
-const STRANGER: Duration = Duration::from_secs(60);
-
-/// Who is at the other end of a connection, and whether it has been let in.
+/// What a connection may take. Operators set how many there are; the rest is the same everywhere.
 #[derive(Debug, Clone)]
-pub(super) struct Guest {
-    pub peer: Peer,
-    admitted: Arc<AtomicBool>,
+pub struct ConnectionLimits {
+    /// Connections at a time on the unix socket.
+    pub socket: usize,
+    /// Connections at a time from the network.
+    pub tcp: usize,
+    /// Of these, from one address (IPv6: one /64 network).
+    pub per_address: usize,
+    /// How long a connection may take to send the bytes every HTTP/2 connection begins with. TLS begins with
+    /// more than that, so it is covered too.
+    pub greeting: Duration,
+    /// How long a connection that needs a token may stay before a call on it was admitted: a stranger must not
+    /// hold a place for ever. Health checks need no token, and connect again.
+    pub stranger: Duration,
+    /// Bytes read from a connection before a call on it was admitted: the most a stranger can make this process
+    /// hold, in whatever frames it sends them. A call is admitted by its headers, so its body may be any size.
+    pub stranger_bytes: usize,
+    /// How long a write may stand still: a peer that never reads must not hold a place for ever either.
+    pub write_stall: Duration,
 }
 
-impl Guest {
-    fn new(peer: Peer) -> Self {
-        // Whoever could open the socket is no stranger.
-        let known = matches!(peer, Peer::Socket { .. });
-        Self { peer, admitted: Arc::new(AtomicBool::new(known)) }
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self {
+            socket: 256,
+            tcp: 1024,
+            per_address: 128,
+            greeting: Duration::from_secs(10),
+            stranger: Duration::from_secs(60),
+            stranger_bytes: 128 * 1024,
+            write_stall: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Who is at the other end of a connection, and whether a call on it was admitted.
+#[derive(Debug, Clone)]
+pub(super) struct ConnectionInfo {
+    pub peer: Peer,
+    /// Places for calls that need no token.
+    pub public_calls: Arc<Semaphore>,
+    admission: Arc<AdmissionFlag>,
+}
+
+/// Told by a call, waited for by its connection.
+#[derive(Debug, Default)]
+struct AdmissionFlag {
+    admitted: AtomicBool,
+    reader: AtomicWaker,
+}
+
+impl ConnectionInfo {
+    fn new(peer: Peer, trusted: bool) -> Self {
+        let admission = AdmissionFlag { admitted: AtomicBool::new(trusted), reader: AtomicWaker::new() };
+        Self { peer, public_calls: Arc::new(Semaphore::new(PUBLIC_CALLS)), admission: Arc::new(admission) }
     }
 
-    /// Nobody knows; as untrusted as the network.
-    pub(super) fn unknown() -> Self {
-        Self::new(Peer::Tcp { address: None })
+    /// The connection a request came on; where nobody knows, it is as untrusted as the network.
+    pub(super) fn of(extensions: &Extensions) -> Self {
+        let plain = extensions.get::<Self>();
+        let tls = || extensions.get::<TlsConnectInfo<Self>>().map(TlsConnectInfo::get_ref);
+        plain.or_else(tls).cloned().unwrap_or_else(|| Self::new(Peer::Tcp { address: None }, false))
     }
 
     /// A call of its was admitted.
     pub(super) fn admit(&self) {
-        self.admitted.store(true, Ordering::Relaxed);
+        if !self.admission.admitted.swap(true, Ordering::AcqRel) {
+            self.admission.reader.wake();
+        }
+    }
+
+    fn is_admitted(&self) -> bool {
+        self.admission.admitted.load(Ordering::Acquire)
     }
 }
 
@@ -96,27 +155,91 @@ impl Origin for TcpStream {
 #[derive(Debug)]
 pub(super) struct Connection<IO> {
     io: IO,
-    guest: Guest,
+    info: ConnectionInfo,
+    limits: Arc<ConnectionLimits>,
     /// Bytes that must still arrive in time.
     missing: usize,
+    /// Bytes that are still read from a stranger.
+    allowance: usize,
     /// When the next thing that must happen should have happened.
-    patience: Pin<Box<Sleep>>,
-    _place: Arc<OwnedSemaphorePermit>,
+    deadline: Pin<Box<Sleep>>,
+    /// When a write that stands still has done so for too long.
+    stall: Option<Pin<Box<Sleep>>>,
+    _place: Place,
 }
 
 impl<IO: Origin> Connection<IO> {
-    pub(super) fn new(io: IO, place: OwnedSemaphorePermit) -> Self {
-        let guest = Guest::new(io.peer());
-        let patience = Box::pin(tokio::time::sleep_until(Instant::now() + GREETING));
-        Self { io, guest, missing: PREFACE, patience, _place: Arc::new(place) }
+    /// A connection; one that is `trusted` needs no token, so that whoever opened it is no stranger.
+    pub(super) fn new(io: IO, place: Place, trusted: bool, limits: &Arc<ConnectionLimits>) -> Self {
+        Self {
+            info: ConnectionInfo::new(io.peer(), trusted),
+            missing: PREFACE,
+            allowance: limits.stranger_bytes,
+            deadline: Box::pin(sleep(limits.greeting)),
+            stall: None,
+            limits: Arc::clone(limits),
+            io,
+            _place: place,
+        }
+    }
+}
+
+impl<IO> Connection<IO> {
+    /// Fails once the deadline is over. Every poll asks first, whatever the peer does or does not do meanwhile, so
+    /// that the deadline always wakes whoever polls.
+    fn in_time(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let waits = self.missing > 0 || !self.info.is_admitted();
+        if waits && self.deadline.as_mut().poll(cx).is_ready() {
+            let what = if self.missing > 0 { "no greeting in time" } else { "no admitted call in time" };
+            return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+        }
+        Ok(())
+    }
+
+    /// Whether a stranger has sent all that is read from one. Its admission wakes whoever polls.
+    fn used_up(&self, cx: &Context<'_>) -> bool {
+        if self.allowance > 0 || self.info.is_admitted() {
+            return false;
+        }
+        self.info.admission.reader.register(cx.waker());
+        !self.info.is_admitted()
+    }
+
+    fn received(&mut self, count: usize) {
+        self.allowance = self.allowance.saturating_sub(count);
+        if self.missing > 0 {
+            self.missing = self.missing.saturating_sub(count);
+            if self.missing == 0 {
+                self.deadline.as_mut().reset(Instant::now() + self.limits.stranger);
+            }
+        }
+    }
+
+    /// A write, which must not stand still for too long.
+    fn moving(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(&mut IO, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        self.in_time(cx)?;
+        let polled = write(&mut self.io, cx);
+        if polled.is_ready() {
+            self.stall = None;
+            return polled;
+        }
+        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(self.limits.write_stall)));
+        stall
+            .as_mut()
+            .poll(cx)
+            .map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read")))
     }
 }
 
 impl<IO> Connected for Connection<IO> {
-    type ConnectInfo = Guest;
+    type ConnectInfo = ConnectionInfo;
 
-    fn connect_info(&self) -> Guest {
-        self.guest.clone()
+    fn connect_info(&self) -> ConnectionInfo {
+        self.info.clone()
     }
 }
 
@@ -126,33 +249,29 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Connection<IO> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        self.in_time(cx)?;
+        if self.used_up(cx) {
+            return Poll::Pending;
+        }
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
-        if self.missing > 0 {
-            self.missing = self.missing.saturating_sub(buf.filled().len() - before);
-            if self.missing == 0 {
-                self.patience.as_mut().reset(Instant::now() + STRANGER);
-            }
-        }
-        let waits = self.missing > 0 || !self.guest.admitted.load(Ordering::Relaxed);
-        if polled.is_pending() && waits && self.patience.as_mut().poll(cx).is_ready() {
-            let what = if self.missing > 0 { "no greeting in time" } else { "no admitted call in time" };
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, what)));
-        }
+        self.received(buf.filled().len() - before);
         polled
     }
 }
 
 impl<IO: AsyncWrite + Unpin> AsyncWrite for Connection<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, data)
+        self.moving(cx, |io, cx| Pin::new(io).poll_write(cx, data))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.in_time(cx)?;
         Pin::new(&mut self.io).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.in_time(cx)?;
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 
@@ -161,10 +280,13 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Connection<IO> {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, parts)
+        self.moving(cx, |io, cx| Pin::new(io).poll_write_vectored(cx, parts))
     }
 
     fn is_write_vectored(&self) -> bool {
         self.io.is_write_vectored()
     }
 }
+
+#[cfg(test)]
+mod tests;

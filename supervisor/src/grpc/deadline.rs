@@ -1,10 +1,10 @@
 //! The deadline a caller gave a call. Tonic lets a stream run on, and tells a call with one answer that it was
 //! cancelled, without a detail; so both are kept here.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::time::timeout;
-use tonic::metadata::MetadataMap;
+use tokio::time::timeout_at;
+use tonic::codegen::http::HeaderMap;
 
 use crate::service::ServiceError;
 
@@ -14,8 +14,8 @@ const MAX_DIGITS: usize = 8;
 const EARLIER: Duration = Duration::from_millis(5);
 
 /// What the `grpc-timeout` header says: a number and a unit.
-pub(super) fn of(metadata: &MetadataMap) -> Option<Duration> {
-    let text = metadata.get("grpc-timeout")?.to_str().ok()?;
+pub(super) fn of(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > MAX_DIGITS {
         return None;
@@ -32,13 +32,15 @@ pub(super) fn of(metadata: &MetadataMap) -> Option<Duration> {
     })
 }
 
-/// Gives work up, by dropping it, when its time is over.
+/// Gives work up, by dropping it, when the time of a call that began then is over. Tonic counts from the headers
+/// as well, and looks at the work before it looks at its clock: told earlier, however busy the host, is told first.
 pub(super) async fn keep<T>(
+    began: Instant,
     within: Option<Duration>,
     work: impl Future<Output = Result<T, ServiceError>>,
 ) -> Result<T, ServiceError> {
     let Some(after) = within else { return work.await };
-    match timeout(after - EARLIER.min(after / 2), work).await {
+    match timeout_at((began + (after - EARLIER.min(after / 2))).into(), work).await {
         Ok(done) => done,
         Err(_) => Err(ServiceError::Deadline { after }),
     }
@@ -53,9 +55,9 @@ mod tests {
     #[test]
     fn a_deadline_is_a_number_and_a_unit() {
         let read = |text: &str| {
-            let mut metadata = MetadataMap::new();
-            metadata.insert("grpc-timeout", text.parse().expect("a header"));
-            of(&metadata)
+            let mut headers = HeaderMap::new();
+            headers.insert("grpc-timeout", text.parse().expect("a header"));
+            of(&headers)
         };
         assert_eq!(read("250m"), Some(Duration::from_millis(250)));
         assert_eq!(read("2S"), Some(Duration::from_secs(2)));
@@ -63,6 +65,6 @@ mod tests {
         for wrong in ["", "S", "1", "1x", "-1S", "999999999S", "1.5S"] {
             assert_eq!(read(wrong), None, "{wrong:?}");
         }
-        assert_eq!(of(&MetadataMap::new()), None);
+        assert_eq!(of(&HeaderMap::new()), None);
     }
 }

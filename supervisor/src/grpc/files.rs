@@ -11,7 +11,7 @@ use tokio_util::io::StreamReader;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Status, Streaming};
 
-use super::account::Account;
+use super::call_record::CallRecord;
 use super::{deadline, messages, status};
 use crate::agent::{Downloaded, GuestPath};
 use crate::service::{Caller, Service, ServiceError};
@@ -74,7 +74,7 @@ struct Outbox {
     reader: DuplexStream,
     /// Ends with whoever reads it.
     transfer: Option<AbortOnDropHandle<Result<Downloaded, ServiceError>>>,
-    account: Account,
+    record: CallRecord,
     over: bool,
 }
 
@@ -85,15 +85,15 @@ pub(super) fn download(
     sandbox: String,
     path: GuestPath,
     max_bytes: u64,
-    account: Account,
+    record: CallRecord,
 ) -> impl Stream<Item = Result<v1::DownloadResponse, Status>> + Send + 'static {
     let (writer, reader) = tokio::io::duplex(BUFFER);
-    let (service, within) = (service.clone(), account.within());
+    let (service, began, within) = (service.clone(), record.began(), record.within());
     let transfer = tokio::spawn(async move {
         let reading = service.download(&caller, &sandbox, &path, max_bytes, writer);
-        deadline::keep(within, reading).await
+        deadline::keep(began, within, reading).await
     });
-    let outbox = Outbox { reader, transfer: Some(AbortOnDropHandle::new(transfer)), account, over: false };
+    let outbox = Outbox { reader, transfer: Some(AbortOnDropHandle::new(transfer)), record, over: false };
     unfold(outbox, |mut outbox| async move {
         let message = outbox.next().await?;
         Some((message, outbox))
@@ -119,7 +119,7 @@ impl Outbox {
         }
         self.over = true;
         let done = self.transfer.take()?.await.unwrap_or(Err(ServiceError::ShuttingDown));
-        self.account.settle(&done);
+        self.record.settle(&done);
         Some(match done {
             Ok(Downloaded { info, size, sha256 }) => Ok(part(Part::End(v1::DownloadEnd {
                 file: Some(messages::file(&info)),

@@ -3,7 +3,7 @@
 use rekindle_api::v1::{self, host_server::Host};
 use tonic::{Request, Response, Status};
 
-use super::account::Office;
+use super::call_record::CallRecord;
 use super::messages::millis_at;
 use crate::service::Service;
 
@@ -20,7 +20,6 @@ pub struct HostFacts {
 #[derive(Clone)]
 pub(super) struct HostApi {
     pub service: Service,
-    pub office: Office,
     pub facts: HostFacts,
 }
 
@@ -30,7 +29,7 @@ impl Host for HostApi {
         &self,
         request: Request<v1::ListTemplatesRequest>,
     ) -> Result<Response<v1::ListTemplatesResponse>, Status> {
-        let (account, _) = self.office.open("ListTemplates", &request)?;
+        let (record, _) = CallRecord::of(&request)?;
         let templates = self.service.templates().into_iter().map(|template| v1::Template {
             name: template.name.to_string(),
             description: template.description,
@@ -39,15 +38,15 @@ impl Host for HostApi {
             disk_bytes: template.disk_mib << 20,
             is_default: template.is_default,
         });
-        account.close(Ok(Response::new(v1::ListTemplatesResponse { templates: templates.collect() })))
+        record.close(Ok(Response::new(v1::ListTemplatesResponse { templates: templates.collect() })))
     }
 
     async fn status(
         &self,
         request: Request<v1::StatusRequest>,
     ) -> Result<Response<v1::StatusResponse>, Status> {
-        let (account, caller) = self.office.open("Status", &request)?;
-        let status = account.close(self.service.status(&caller))?;
+        let (record, caller) = CallRecord::of(&request)?;
+        let status = record.close(self.service.status(&caller))?;
         let pools = status.pool.templates.iter().map(|level| v1::PoolLevel {
             template: level.name.to_string(),
             parked: level.parked,
@@ -74,8 +73,8 @@ impl Host for HostApi {
     }
 
     async fn usage(&self, request: Request<v1::UsageRequest>) -> Result<Response<v1::UsageResponse>, Status> {
-        let (account, caller) = self.office.open("Usage", &request)?;
-        let sums = account.close(self.service.usage(&caller, &request.into_inner().tenant))?;
+        let (record, caller) = CallRecord::of(&request)?;
+        let sums = record.close(self.service.usage(&caller, &request.into_inner().tenant))?;
         let tenants = sums.into_iter().map(|(tenant, (usage, running))| v1::TenantUsage {
             tenant,
             sandboxes: usage.sandboxes,

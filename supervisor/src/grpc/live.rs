@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Status, Streaming};
 
-use super::account::Account;
+use super::call_record::CallRecord;
 use super::{messages, requests, status};
 use crate::agent::{OutputStream, StdinWriter};
 use crate::service::{LiveEvent, LiveExecution, ServiceError, Steering};
@@ -78,7 +78,7 @@ where
 struct Outbox {
     live: LiveExecution,
     reader: Option<AbortOnDropHandle<Result<(), ServiceError>>>,
-    account: Option<Account>,
+    record: Option<CallRecord>,
     deadline: Option<(Instant, Duration)>,
     first: bool,
     over: bool,
@@ -88,11 +88,11 @@ struct Outbox {
 pub(super) fn events(
     live: LiveExecution,
     inbox: Inbox,
-    account: Account,
+    record: CallRecord,
 ) -> impl Stream<Item = Result<v1::ExecuteEvent, Status>> + Send + 'static {
     let reader = Some(AbortOnDropHandle::new(tokio::spawn(read(inbox))));
-    let deadline = account.within().map(|within| (Instant::now() + within, within));
-    let outbox = Outbox { live, reader, account: Some(account), deadline, first: true, over: false };
+    let deadline = record.within().map(|within| (Instant::now() + within, within));
+    let outbox = Outbox { live, reader, record: Some(record), deadline, first: true, over: false };
     unfold(outbox, |mut outbox| async move {
         let event = outbox.next().await?;
         Some((event, outbox))
@@ -165,8 +165,8 @@ impl Outbox {
     fn end(&mut self, result: &Result<(), ServiceError>) {
         self.over = true;
         self.reader = None;
-        if let Some(mut account) = self.account.take() {
-            account.settle(result);
+        if let Some(mut record) = self.record.take() {
+            record.settle(result);
         }
     }
 }

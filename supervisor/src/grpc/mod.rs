@@ -1,28 +1,31 @@
 //! The supervisor's face: `rekindle.v1` over gRPC, on a unix socket and, with TLS and tokens, on TCP.
 //!
 //! ```text
-//! connection ──▶ admit (who calls) ──▶ service ──▶ status (why not, from one table)
-//!  bounded         audited                            typed details
+//! connection ──▶ admit (who calls, on the headers) ──▶ service ──▶ status (why not, from one table)
+//!  bounded         audited                                           typed details
 //! ```
 //!
 //! Started by `rekindle serve`. Only this folder knows tonic and the messages of the API; it decides nothing
 //! about sandboxes.
 
-mod account;
 mod admit;
+mod authenticate;
+mod call_record;
 mod connection;
 mod deadline;
 mod files;
 mod host;
 mod live;
 mod messages;
+mod places;
 mod requests;
 mod sandboxes;
 mod server;
 mod socket;
 mod status;
 
-pub use admit::Doorkeeper;
+pub use authenticate::Authenticator;
+pub use connection::ConnectionLimits;
 pub use host::HostFacts;
 pub use server::{Listeners, ServeError, Server, ServerHandle, ServerOptions, TlsFiles};
 pub use socket::SocketError;

@@ -11,15 +11,17 @@ use futures::stream::unfold;
 use rekindle_api::v1::host_server::HostServer;
 use rekindle_api::v1::sandboxes_server::SandboxesServer;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 use tonic_health::server::HealthReporter;
 
-use super::account::Office;
-use super::admit::Doorkeeper;
-use super::connection::{Connection, Origin};
+use super::admit::Admission;
+use super::authenticate::Authenticator;
+use super::call_record::CallContext;
+use super::connection::{Connection, ConnectionLimits, Origin};
 use super::host::{HostApi, HostFacts};
+use super::places::Places;
 use super::sandboxes::SandboxesApi;
 use super::socket::{self, Socket, SocketError};
 use crate::service::Service;
@@ -27,6 +29,8 @@ use crate::telemetry::Audit;
 
 /// Largest message taken from a caller.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;
+/// Largest message taken by the services that ask for no token.
+const MAX_PUBLIC_MESSAGE: usize = 16 * 1024;
 /// Largest header list taken from a caller.
 const MAX_HEADERS: u32 = 16 * 1024;
 /// A connection that says nothing is asked this often whether it is still there,
@@ -47,8 +51,8 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// What an operator decides about connections.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Connections at once.
-    pub max_connections: usize,
+    /// How many connections there may be, and what each may take.
+    pub connections: ConnectionLimits,
     /// Calls at once on one connection.
     pub max_streams: u32,
     /// Facts about the host.
@@ -142,12 +146,14 @@ impl Listeners {
 }
 
 /// The API, ready to be served.
-#[derive(Debug)]
 pub struct Server {
-    routes: Routes,
+    service: Admission,
     health: HealthReporter,
-    options: ServerOptions,
-    connections: Arc<Semaphore>,
+    max_streams: u32,
+    limits: Arc<ConnectionLimits>,
+    socket_places: Places,
+    tcp_places: Places,
+    trusts_socket: bool,
     stop: watch::Sender<bool>,
 }
 
@@ -158,13 +164,14 @@ impl Server {
     /// When its description is damaged.
     pub async fn new(
         service: Service,
-        door: Arc<Doorkeeper>,
+        authenticator: Arc<Authenticator>,
         audit: Arc<Audit>,
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
-        let office = Office { door, audit, metrics: Arc::clone(service.metrics()) };
-        let sandboxes = SandboxesApi { service: service.clone(), office: office.clone() };
-        let host = HostApi { service, office, facts: options.facts.clone() };
+        let trusts_socket = authenticator.trusts_socket();
+        let context = CallContext { authenticator, audit, metrics: Arc::clone(service.metrics()) };
+        let sandboxes = SandboxesApi { service: service.clone() };
+        let host = HostApi { service, facts: options.facts };
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_serving::<SandboxesServer<SandboxesApi>>().await;
         health.set_serving::<HostServer<HostApi>>().await;
@@ -178,11 +185,20 @@ impl Server {
         let reflection_alpha = described().build_v1alpha().map_err(ServeError::Reflection)?;
         let routes = Routes::new(SandboxesServer::new(sandboxes).max_decoding_message_size(MAX_MESSAGE))
             .add_service(HostServer::new(host).max_decoding_message_size(MAX_MESSAGE))
-            .add_service(health_service)
-            .add_service(reflection)
-            .add_service(reflection_alpha);
-        let connections = Arc::new(Semaphore::new(options.max_connections));
-        Ok(Self { routes, health, options, connections, stop: watch::channel(false).0 })
+            .add_service(health_service.max_decoding_message_size(MAX_PUBLIC_MESSAGE))
+            .add_service(reflection.max_decoding_message_size(MAX_PUBLIC_MESSAGE))
+            .add_service(reflection_alpha.max_decoding_message_size(MAX_PUBLIC_MESSAGE));
+        let limits = Arc::new(options.connections);
+        Ok(Self {
+            service: Admission { context, routes },
+            health,
+            max_streams: options.max_streams,
+            socket_places: Places::new(limits.socket, limits.socket),
+            tcp_places: Places::new(limits.tcp, limits.per_address),
+            limits,
+            trusts_socket,
+            stop: watch::channel(false).0,
+        })
     }
 
     /// What tells callers' health checks, and stops the servers.
@@ -200,9 +216,9 @@ impl Server {
         let on_socket = async {
             match &socket {
                 Some(socket) => {
-                    let incoming = incoming(&socket.listener, &self.connections);
-                    let server = self.builder().add_routes(self.routes.clone());
-                    server.serve_with_incoming_shutdown(incoming, self.stopped()).await
+                    let incoming = self.incoming(&socket.listener, &self.socket_places, self.trusts_socket);
+                    let server = self.builder();
+                    server.serve_with_incoming_shutdown(self.service.clone(), incoming, self.stopped()).await
                 }
                 None => Ok(()),
             }
@@ -210,9 +226,9 @@ impl Server {
         let on_tcp = async {
             match &tcp {
                 Some((listener, tls)) => {
-                    let incoming = incoming(listener, &self.connections);
-                    let server = self.builder().tls_config(tls.clone())?.add_routes(self.routes.clone());
-                    server.serve_with_incoming_shutdown(incoming, self.stopped()).await
+                    let incoming = self.incoming(listener, &self.tcp_places, false);
+                    let server = self.builder().tls_config(tls.clone())?;
+                    server.serve_with_incoming_shutdown(self.service.clone(), incoming, self.stopped()).await
                 }
                 None => Ok(()),
             }
@@ -222,13 +238,43 @@ impl Server {
 
     fn builder(&self) -> tonic::transport::Server {
         tonic::transport::Server::builder()
-            .max_concurrent_streams(self.options.max_streams)
+            .max_concurrent_streams(self.max_streams)
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE_ANSWER))
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .http2_max_header_list_size(MAX_HEADERS)
             .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_RESETS))
+    }
+
+    /// Connections as they come, as long as there is a place for one more.
+    fn incoming<L: Listens + Sync>(
+        &self,
+        listener: &L,
+        places: &Places,
+        trusted: bool,
+    ) -> impl Stream<Item = io::Result<Connection<L::Io>>> {
+        unfold((), move |()| async move {
+            loop {
+                let place = places.free().await?;
+                let io = match listener.take().await {
+                    Ok(io) => io,
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection could not be taken");
+                        tokio::time::sleep(AFTER_FAILURE).await;
+                        continue;
+                    }
+                };
+                let peer = io.peer();
+                match place.taken_by(&peer) {
+                    Some(place) => {
+                        return Some((Ok(Connection::new(io, place, trusted, &self.limits)), ()));
+                    }
+                    // Dropped, which closes it.
+                    None => tracing::debug!(%peer, "too many connections from this address"),
+                }
+            }
+        })
     }
 
     async fn stopped(&self) {
@@ -282,24 +328,4 @@ impl Listens for TcpListener {
         stream.set_nodelay(true)?;
         Ok(stream)
     }
-}
-
-/// Connections as they come, as long as there is a place for one more.
-fn incoming<'a, L: Listens + Sync>(
-    listener: &'a L,
-    places: &'a Arc<Semaphore>,
-) -> impl Stream<Item = io::Result<Connection<L::Io>>> + 'a {
-    unfold((), move |()| async move {
-        loop {
-            // Nobody closes the semaphore.
-            let place = Arc::clone(places).acquire_owned().await.ok()?;
-            match listener.take().await {
-                Ok(io) => return Some((Ok(Connection::new(io, place)), ())),
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be taken");
-                    tokio::time::sleep(AFTER_FAILURE).await;
-                }
-            }
-        }
-    })
 }

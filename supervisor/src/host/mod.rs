@@ -11,6 +11,7 @@ pub mod disk;
 pub mod kvm;
 pub mod mapped;
 pub mod memory;
+pub mod open_files;
 pub mod open_guard;
 pub mod page_cache;
 pub mod process;

@@ -13,13 +13,13 @@ use rekindle_api::{Code, Status};
 use crate::place::{Place, Wishes, detail, in_time, output, refused, shell, token};
 
 /// An authority and what it signed.
-struct Authority {
+pub struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
@@ -35,7 +35,7 @@ impl Authority {
     }
 
     /// The files of a server.
-    fn files(&self, dir: &Path, clients: Option<&Self>) -> TlsFiles {
+    pub fn files(&self, dir: &Path, clients: Option<&Self>) -> TlsFiles {
         let write = |name: &str, text: &str| -> PathBuf {
             let path = dir.join(name);
             fs::write(&path, text).expect("written");
@@ -50,20 +50,20 @@ impl Authority {
     }
 }
 
-fn target(place: &Place, ca: &Authority, identity: Option<(String, String)>) -> Target {
+pub fn target(place: &Place, ca: &Authority, identity: Option<(String, String)>) -> Target {
     let url = format!("https://{}", place.tcp.expect("a port"));
     let identity = identity.map(|(cert, key)| (cert.into(), key.into()));
     Target::Tls { url, ca: Some(ca.pem.clone().into()), identity }
 }
 
-async fn over_tls(place: &Place, ca: &Authority, token: Option<&str>) -> Client {
+pub async fn over_tls(place: &Place, ca: &Authority, token: Option<&str>) -> Client {
     Client::connect(&target(place, ca, None), token).await.expect("connected")
 }
 
 const ALL: [Scope; 3] = [Scope::Create, Scope::Exec, Scope::Files];
 
 #[tokio::test]
-async fn over_tls_a_valid_token_is_needed_and_every_refusal_sounds_the_same() {
+pub async fn over_tls_a_valid_token_is_needed_and_every_refusal_sounds_the_same() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("tokens.toml");
     let good = token(&file, "good", "acme", &ALL, Quota::default());

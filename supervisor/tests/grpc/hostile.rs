@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use rekindle::grpc::ConnectionLimits;
 use rekindle_api::v1::{self, execute_input::Input};
 use rekindle_api::{Code, client::Client};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -317,7 +318,11 @@ async fn garbage_is_answered_with_an_error_or_a_closed_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_says_nothing_loses_its_place_to_who_waits_for_one() {
-    let place = Place::with(Wishes { max_connections: 4, ..Wishes::default() }).await;
+    let place = Place::with(Wishes {
+        connections: ConnectionLimits { socket: 4, ..ConnectionLimits::default() },
+        ..Wishes::default()
+    })
+    .await;
     let good = Good::start(&place).await;
     let mut silent = Vec::new();
     for beginning in [&b""[..], b"PRI", b"P"] {

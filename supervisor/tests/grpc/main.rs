@@ -13,5 +13,6 @@ mod place;
 mod raw;
 mod sandboxes;
 mod shutdown;
+mod strangers;
 mod tokens;
 mod watch;

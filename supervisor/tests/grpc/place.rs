@@ -11,7 +11,9 @@ use rekindle::config::tokens::{self, NewToken, Quota, Scope, TokenFile};
 use rekindle::config::{Recipe, TemplateName};
 use rekindle::engine::Engine;
 use rekindle::engine::fake::{FakeControl, FakeEngine};
-use rekindle::grpc::{Doorkeeper, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles};
+use rekindle::grpc::{
+    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles,
+};
 use rekindle::host::cgroup::CgroupManager;
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{Ledger, Service, ServiceConfig};
@@ -37,7 +39,7 @@ pub struct Wishes {
     pub parked: u32,
     pub service: fn(&mut ServiceConfig),
     pub ledger: Ledger,
-    pub max_connections: usize,
+    pub connections: ConnectionLimits,
     pub max_streams: u32,
     pub tokens: Option<PathBuf>,
     pub socket_requires_token: bool,
@@ -51,7 +53,7 @@ impl Default for Wishes {
             parked: 0,
             service: |_| {},
             ledger: Ledger::in_memory(),
-            max_connections: 64,
+            connections: ConnectionLimits::default(),
             max_streams: 128,
             tokens: None,
             socket_requires_token: false,
@@ -99,13 +101,14 @@ impl Place {
         (wishes.service)(&mut config);
         let service = Service::new(config, pool, wishes.ledger, metrics);
         let tokens = wishes.tokens.map(|path| TokenFile::open(&path).expect("tokens"));
-        let door = Doorkeeper::new(tokens, wishes.socket_requires_token);
+        let authenticator = Authenticator::new(tokens, wishes.socket_requires_token);
         let options = ServerOptions {
-            max_connections: wishes.max_connections,
+            connections: wishes.connections,
             max_streams: wishes.max_streams,
             facts: HostFacts { engine: "fake 1".into(), unenforced: vec!["disk".into()] },
         };
-        let server = Server::new(service.clone(), door, Arc::clone(&audit), options).await.expect("a server");
+        let server =
+            Server::new(service.clone(), authenticator, Arc::clone(&audit), options).await.expect("a server");
         let handle = server.handle();
         let socket = dir.path().join("rekindle.sock");
         let mut listeners = Listeners::default().socket(&socket, 0o600, None).await.expect("a socket");

@@ -76,6 +76,8 @@ impl ServerConfig {
         }
         for (key, value) in [
             ("listen.max_connections", listen.max_connections),
+            ("listen.max_connections_per_address", listen.max_connections_per_address),
+            ("listen.max_socket_connections", listen.max_socket_connections),
             ("listen.max_streams_per_connection", listen.max_streams_per_connection),
         ] {
             if value == 0 {

@@ -171,6 +171,8 @@ fn what_makes_no_sense_is_refused() {
         ("[listen]\nsocket_mode = \"+600\"", "listen.socket_mode"),
         ("[listen]\nsocket = \"here.sock\"", "listen.socket"),
         ("[listen]\nmax_connections = 0", "listen.max_connections"),
+        ("[listen]\nmax_connections_per_address = 0", "listen.max_connections_per_address"),
+        ("[listen]\nmax_socket_connections = 0", "listen.max_socket_connections"),
         ("[listen]\ntcp = \"localhost\"", "listen.tcp"),
         ("[auth]\nsocket_requires_token = true", "auth.socket_requires_token"),
         ("[sandbox]\nttl_s = 90000", "sandbox.ttl_s"),

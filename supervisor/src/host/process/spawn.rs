@@ -31,6 +31,7 @@ use super::cell::{self, Cell};
 use super::child::Process;
 use super::namespace;
 use super::spec::ProcessSpec;
+use crate::host::open_files;
 use crate::host::open_guard::{self, GuardError};
 
 /// Why a child could not be started.
@@ -176,6 +177,7 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
     let prepared = Program::new(&program, &args, environment, directory).map_err(failed)?;
     let null = File::open("/dev/null").map_err(failed)?;
     let parent = nix::unistd::getpid();
+    let open_files = open_files::of_children();
     let keep: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
     let prepare_child = move || -> io::Result<()> {
         setsid()?;
@@ -203,6 +205,10 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
         }
         for fd in &keep {
             keep_across_exec(*fd)?;
+        }
+        // Last, because what comes before may need descriptors beside all that the supervisor has open.
+        if let Some((soft, hard)) = open_files {
+            setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
         }
         Ok(())
     };

@@ -1,0 +1,181 @@
+//! The record of one call: who, what, how it ended and how long it took, told to the audit log and the metrics
+//! whatever becomes of the call. Begun on the headers, before anything of the body is read ([`super::admit`]).
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rekindle_api::v1::ErrorReason;
+use tonic::codegen::http::HeaderMap;
+use tonic::{Code, Request, Status};
+
+use super::authenticate::Authenticator;
+use super::connection::{ConnectionInfo, Peer};
+use super::{deadline, status};
+use crate::service::{Caller, ServiceError};
+use crate::telemetry::{Audit, Decision, Entry, Metrics};
+
+/// What it takes to admit a call and to write down what became of it.
+#[derive(Clone)]
+pub(super) struct CallContext {
+    pub authenticator: Arc<Authenticator>,
+    pub audit: Arc<Audit>,
+    pub metrics: Arc<Metrics>,
+}
+
+/// One call. Dropped without [`CallRecord::close`] it was cancelled.
+pub(super) struct CallRecord {
+    context: CallContext,
+    method: &'static str,
+    peer: Peer,
+    caller: Option<Caller>,
+    sandbox: String,
+    began: Instant,
+    within: Option<Duration>,
+    open: bool,
+}
+
+impl CallContext {
+    /// Begins the record of a call and finds out who calls.
+    pub(super) fn begin(
+        &self,
+        method: &'static str,
+        connection: &ConnectionInfo,
+        headers: &HeaderMap,
+    ) -> Result<CallRecord, Status> {
+        let mut record = CallRecord {
+            context: self.clone(),
+            method,
+            peer: connection.peer.clone(),
+            caller: None,
+            sandbox: String::new(),
+            began: Instant::now(),
+            within: deadline::of(headers),
+            open: true,
+        };
+        match self.authenticator.authenticate(&record.peer, headers) {
+            Ok(caller) => {
+                connection.admit();
+                record.caller = Some(caller);
+                Ok(record)
+            }
+            Err(refused) => {
+                record.tell(Decision::Denied, Some(refused.word()), Code::Unauthenticated);
+                self.metrics.rejected("unauthenticated");
+                Err(status::unauthenticated())
+            }
+        }
+    }
+}
+
+/// The record of an admitted call on its way through tonic, which may never bring it to a handler: a message
+/// that cannot be decoded ends before one.
+#[derive(Clone)]
+pub(super) struct AdmittedCall(Arc<Mutex<Option<CallRecord>>>);
+
+impl AdmittedCall {
+    pub(super) fn new(record: CallRecord) -> Self {
+        Self(Arc::new(Mutex::new(Some(record))))
+    }
+
+    fn take(&self) -> Option<CallRecord> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Closes the record of a call that was answered without a handler.
+    pub(super) fn answered(&self, headers: &HeaderMap) {
+        if let Some(record) = self.take() {
+            let status = Status::from_header_map(headers).unwrap_or_else(|| Status::unknown(""));
+            record.undecoded(status);
+        }
+    }
+}
+
+impl CallRecord {
+    /// The record of a call that reached its handler, and who calls. No call gets there without one.
+    pub(super) fn of<T>(request: &Request<T>) -> Result<(Self, Caller), Status> {
+        let record = request.extensions().get::<AdmittedCall>().and_then(AdmittedCall::take);
+        let caller = record.as_ref().and_then(|record| record.caller.clone());
+        record.zip(caller).ok_or_else(status::unauthenticated)
+    }
+
+    /// Says which sandbox the call is about.
+    pub(super) fn about(&mut self, sandbox: &str) {
+        // What a stranger sends is not what a log must hold.
+        self.sandbox = sandbox.chars().filter(|c| !c.is_control()).take(64).collect();
+    }
+
+    /// When the call began.
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// How long the caller gave the call.
+    pub(super) fn within(&self) -> Option<Duration> {
+        self.within
+    }
+
+    /// Does the work of a call with one answer, in the time its caller gave it.
+    pub(super) async fn bounded<T>(
+        &self,
+        work: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, ServiceError> {
+        deadline::keep(self.began, self.within, work).await
+    }
+
+    /// Closes the record with how the call ended, in the caller's words.
+    pub(super) fn close<T>(mut self, result: Result<T, ServiceError>) -> Result<T, Status> {
+        self.settle(&result);
+        result.map_err(|error| status::status(&error))
+    }
+
+    /// Closes the record of a call whose request could not be decoded, or names no method there is.
+    pub(super) fn undecoded(mut self, status: Status) -> Status {
+        let reason = match status.code() {
+            Code::Unimplemented => "unknown_method",
+            Code::Cancelled => "cancelled",
+            _ => "malformed_request",
+        };
+        self.tell(Decision::Rejected, Some(reason), status.code());
+        status
+    }
+
+    /// The same as [`CallRecord::close`] for a call that goes on as a stream.
+    pub(super) fn settle<T>(&mut self, result: &Result<T, ServiceError>) {
+        match result {
+            Ok(_) => self.tell(Decision::Allowed, None, Code::Ok),
+            Err(error) => {
+                let (code, reason) = status::verdict(error);
+                let decision = match reason {
+                    ErrorReason::MissingScope | ErrorReason::UnknownSandbox => Decision::Denied,
+                    _ => Decision::Rejected,
+                };
+                self.tell(decision, Some(error.word()), code);
+            }
+        }
+    }
+
+    fn tell(&mut self, decision: Decision, reason: Option<&str>, code: Code) {
+        if !std::mem::replace(&mut self.open, false) {
+            return;
+        }
+        let peer = self.peer.to_string();
+        self.context.audit.record(&Entry {
+            time: Timestamp::now(),
+            tenant: self.caller.as_ref().map(|caller| caller.tenant.as_str()),
+            token: self.caller.as_ref().and_then(|caller| caller.token.as_deref()),
+            method: self.method,
+            sandbox: Some(self.sandbox.as_str()).filter(|id| !id.is_empty()),
+            decision,
+            reason,
+            peer: Some(&peer),
+        });
+        self.context.metrics.call(self.method, status::word(code), self.began.elapsed());
+    }
+}
+
+impl Drop for CallRecord {
+    fn drop(&mut self) {
+        self.tell(Decision::Allowed, Some("cancelled"), Code::Cancelled);
+    }
+}
