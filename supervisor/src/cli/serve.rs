@@ -175,6 +175,7 @@ fn pool_config(config: &ServerConfig) -> PoolConfig {
         memory_overcommit_percent: percent(config.pool.memory_overcommit),
         cpu_overcommit_percent: cpu_overcommit,
         max_queued: config.pool.max_queued,
+        max_queued_per_tenant: config.pool.max_queued_per_tenant,
         fill_parallel: config.pool.fill_parallel,
         ..PoolConfig::new(memory, cpu)
     }
@@ -196,6 +197,7 @@ fn service_config(config: &ServerConfig) -> ServiceConfig {
         max_download_bytes: sandbox.max_download_bytes,
         pids: sandbox.pids,
         queue_wait: seconds(config.pool.queue_wait_s),
+        max_queue_wait: seconds(config.pool.max_queue_wait_s),
         ended_kept: sandbox.ended_kept,
         ended_kept_for: seconds(sandbox.ended_kept_s),
         timeline_entries: sandbox.timeline_entries,

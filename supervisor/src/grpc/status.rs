@@ -118,6 +118,12 @@ fn claim(error: &ClaimError) -> Row {
             *retry_after,
             "try again later or on another host",
         ),
+        ClaimError::ShareFull { retry_after, .. } => later(
+            Code::ResourceExhausted,
+            ErrorReason::QueueFull,
+            *retry_after,
+            "wait for the tenant's own requests to be met before asking for more",
+        ),
         ClaimError::TooLarge { .. } => row(
             Code::ResourceExhausted,
             ErrorReason::HostFull,

@@ -13,9 +13,10 @@ use super::config::{PoolConfig, PooledTemplate};
 use super::error::ClaimError;
 use super::fill::{self, FillError};
 use super::lease::{Grant, Permit, Ready, StartKind};
-use super::policy::{Decision, Demand, Kind, Policy, Refused, Shape};
+use super::policy::{Asker, Bounds, Decision, Demand, Policy, Refused};
 use super::shelf::Shelf;
 use super::status::{Level, PoolStatus};
+use super::stock::{Kind, Shape};
 use crate::vm::{VmHost, VmId};
 
 /// Claims this many head starts apart come one at a time.
@@ -29,7 +30,8 @@ pub(super) enum Request {
     /// Somebody wants a machine.
     Claim {
         ticket: u64,
-        tenant: String,
+        /// `None` for the operator.
+        tenant: Option<String>,
         template: usize,
         cpu_millis: u64,
         reply: oneshot::Sender<Result<Grant, ClaimError>>,
@@ -97,10 +99,15 @@ impl Actor {
             cpu_millis: share(config.cpu_budget_millis, config.cpu_overcommit_percent),
         };
         let shapes = templates.iter().map(shape).collect();
+        let bounds = Bounds {
+            max_queued: config.max_queued,
+            max_queued_per_tenant: config.max_queued_per_tenant,
+            fill_parallel: config.fill_parallel.max(1),
+        };
         let (status, watched) = watch::channel(PoolStatus::default());
         let mut actor = Self {
             host,
-            policy: Policy::new(total, shapes, config.max_queued, config.fill_parallel.max(1)),
+            policy: Policy::new(total, shapes, bounds),
             config,
             shelves: templates.iter().cloned().map(Shelf::new).collect(),
             waiting: HashMap::new(),
@@ -137,7 +144,8 @@ impl Actor {
                 let refused = if *self.closing.borrow() {
                     Some(ClaimError::ShuttingDown)
                 } else {
-                    let asked = self.policy.ask(ticket, &tenant, template, cpu_millis);
+                    let asker = tenant.as_deref().map_or(Asker::Operator, Asker::Tenant);
+                    let asked = self.policy.ask(ticket, asker, template, cpu_millis);
                     asked.err().map(|refused| self.refusal(refused))
                 };
                 match refused {
@@ -172,6 +180,7 @@ impl Actor {
         match refused {
             Refused::TooLarge { resource, asked, total } => ClaimError::TooLarge { resource, asked, total },
             Refused::QueueFull => ClaimError::QueueFull { retry_after: self.retry_after() },
+            Refused::ShareFull { most } => ClaimError::ShareFull { most, retry_after: self.retry_after() },
         }
     }
 

@@ -48,8 +48,10 @@ pub struct PoolConfig {
     pub memory_overcommit_percent: u32,
     /// Hand out so many hundredths of the processors: most machines idle most of the time.
     pub cpu_overcommit_percent: u32,
-    /// Claims that may wait for room.
+    /// Claims of all tenants that may wait for room; the operator's own are as many again.
     pub max_queued: usize,
+    /// Claims of one tenant that may.
+    pub max_queued_per_tenant: usize,
     /// Machines that are made ahead at once.
     pub fill_parallel: usize,
     /// How long a machine that was claimed has the host for itself before its successor is made, where claims come
@@ -75,6 +77,7 @@ impl PoolConfig {
             memory_overcommit_percent: 100,
             cpu_overcommit_percent: 100,
             max_queued: 256,
+            max_queued_per_tenant: 64,
             fill_parallel: 2,
             head_start: Duration::from_millis(200),
             first_rest: Duration::from_secs(1),

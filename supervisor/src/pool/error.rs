@@ -68,6 +68,14 @@ pub enum ClaimError {
         /// When trying again may help.
         retry_after: Duration,
     },
+    /// The tenant has as many waiting as it may.
+    #[error("there is no room for a sandbox and {most} requests of the tenant wait already")]
+    ShareFull {
+        /// How many it may have.
+        most: usize,
+        /// When trying again may help.
+        retry_after: Duration,
+    },
     /// More was asked for than there ever is.
     #[error("the sandbox needs {asked} {resource}, of which there are {total} in all")]
     TooLarge {

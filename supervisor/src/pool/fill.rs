@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::config::PooledTemplate;
 use super::lease::Ready;
-use super::policy::Kind;
+use super::stock::Kind;
 use crate::agent::{AgentError, Code, ExecuteRequest, Finished, Language, Outcome, Program, Refusal};
 use crate::host::cgroup::Precedence;
 use crate::vm::{Identity, Plan, StartError, Vm, VmHost, prepare_clone, restore_clone};

@@ -25,8 +25,8 @@ use crate::vm::{Identity, Plan, StartError, Vm, VmHost, Waiting, restore_clone};
 pub struct ClaimRequest {
     /// The template.
     pub template: TemplateName,
-    /// Whose turn it is taken from.
-    pub tenant: String,
+    /// Whose turn it is taken from; `None` for who runs the host, who waits behind no tenant.
+    pub tenant: Option<String>,
     /// A share of the host's processors; `None` gives one per virtual one.
     pub cpu: Option<CpuQuota>,
     /// Who the machine is to be.

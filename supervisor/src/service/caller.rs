@@ -91,6 +91,12 @@ impl Caller {
         Self { tenant: Self::LOCAL.into(), token: None, scopes: Scopes::ALL, quotas: Quotas::default() }
     }
 
+    /// Whether it came over the socket without a token: who runs the host.
+    #[must_use]
+    pub fn is_operator(&self) -> bool {
+        self.token.is_none()
+    }
+
     /// Refuses a caller that lacks a scope.
     ///
     /// # Errors

@@ -131,7 +131,7 @@ impl ServiceError {
             Self::Claim(error) => match error {
                 ClaimError::UnknownTemplate { .. } => "unknown_template",
                 ClaimError::Full { .. } | ClaimError::TooLarge { .. } => "host_full",
-                ClaimError::QueueFull { .. } => "queue_full",
+                ClaimError::QueueFull { .. } | ClaimError::ShareFull { .. } => "queue_full",
                 ClaimError::Start(_) => "start_failed",
                 ClaimError::ShuttingDown => "shutting_down",
             },

@@ -10,6 +10,7 @@ mod idempotency;
 mod lifecycle;
 mod live;
 mod place;
+mod queue;
 mod raw;
 mod sandboxes;
 mod shutdown;

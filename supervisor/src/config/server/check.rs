@@ -126,6 +126,19 @@ impl ServerConfig {
         if pool.fill_parallel == 0 {
             no("pool.fill_parallel", "is 0: no machine would be made ready".to_owned(), "use 1 or more");
         }
+        if pool.max_queued_per_tenant == 0 {
+            no("pool.max_queued_per_tenant", "is 0: no tenant could wait".to_owned(), "use 1 or more");
+        }
+        if pool.queue_wait_s > pool.max_queue_wait_s {
+            no(
+                "pool.queue_wait_s",
+                format!(
+                    "is {}, more than pool.max_queue_wait_s, which is {}",
+                    pool.queue_wait_s, pool.max_queue_wait_s
+                ),
+                "lower the one or raise the other",
+            );
+        }
         for (name, template) in &pool.templates {
             if template.parked_low > template.parked_high {
                 no(

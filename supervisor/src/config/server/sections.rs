@@ -92,10 +92,14 @@ section! {
         cpu_overcommit: f64 = 8.0;
         /// How many times over the memory budget is handed out. Above 1, sandboxes may meet the out-of-memory killer.
         memory_overcommit: f64 = 1.0;
-        /// Callers that may wait for room.
+        /// Callers that may wait for room. Who uses the socket without a token has as many places again.
         max_queued: usize = 256;
+        /// Callers of one tenant that may wait.
+        max_queued_per_tenant: usize = 64;
         /// Seconds a caller waits for room.
         queue_wait_s: u64 = 10;
+        /// The most a caller may ask for.
+        max_queue_wait_s: u64 = 60;
         /// Machines that are made ready at a time.
         fill_parallel: usize = 2;
         /// The templates that are loaded at start, each a table `[pool.templates.<name>]`.
