@@ -6,7 +6,7 @@
 //! SIGHUP ──▶ tokens and audit log opened again
 //! ```
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use rekindle::config::{Dirs, ServerConfig};
 use rekindle::engine::EngineKind;
 use rekindle::engine::detect::EngineChoice;
 use rekindle::grpc::{Doorkeeper, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles};
-use rekindle::host::memory;
+use rekindle::host::{disk, memory};
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Logging, Metrics, MetricsServer};
@@ -62,7 +62,8 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let facts = HostFacts { engine: engine(&setup), unenforced: setup.unenforced() };
     let templates = load_templates(&setup, &config).await?;
     let host = Arc::new(setup.host);
-    let pool = Pool::start(host, templates, pool_config(&config));
+    let run_dir = host.run_dir().to_owned();
+    let pool = Pool::start(host, templates, pool_config(&config, &run_dir));
     let service = Service::new(service_config(&config), pool, ledger, Arc::clone(&metrics));
 
     let listeners = listen(&config, &dirs).await?;
@@ -160,7 +161,7 @@ async fn load_templates(setup: &Setup, config: &ServerConfig) -> anyhow::Result<
     Ok(templates)
 }
 
-fn pool_config(config: &ServerConfig) -> PoolConfig {
+fn pool_config(config: &ServerConfig, run_dir: &Path) -> PoolConfig {
     // A percentage without a fraction is as exact as anyone needs it.
     let percent = |factor: f64| (factor * 100.0).round().clamp(1.0, 1_000_000.0) as u32;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
@@ -171,7 +172,12 @@ fn pool_config(config: &ServerConfig) -> PoolConfig {
         0 => (cores * 1000, percent(config.pool.cpu_overcommit)),
         given => (given, 100),
     };
+    // What nobody can tell is not bounded.
+    let free = disk::free_mib(run_dir).map_or(u64::MAX, |free| free / 10 * 9);
     PoolConfig {
+        disk_budget_mib: or(config.pool.disk_budget_mib, free),
+        disk_overcommit_percent: percent(config.pool.disk_overcommit),
+        disk_reserve_mib: config.pool.disk_reserve_mib,
         memory_overcommit_percent: percent(config.pool.memory_overcommit),
         cpu_overcommit_percent: cpu_overcommit,
         max_queued: config.pool.max_queued,

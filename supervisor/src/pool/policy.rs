@@ -14,7 +14,7 @@
 
 use super::error::{Resource, Shortage};
 use super::queue::FairQueue;
-use super::stock::{Kind, Shape, Stock};
+use super::stock::{Kind, Room, Shape, Stock};
 
 /// How often others go past a claim that cannot be met before it holds the queue.
 pub(super) const MAX_OVERTAKEN: u32 = 16;
@@ -22,7 +22,7 @@ pub(super) const MAX_OVERTAKEN: u32 = 16;
 /// What a claim is charged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Demand {
-    pub(super) memory_mib: u64,
+    pub(super) room: Room,
     pub(super) cpu_millis: u64,
 }
 
@@ -107,7 +107,7 @@ enum Way {
 pub(super) struct Policy {
     total: Demand,
     claimed: Demand,
-    leaving_mib: u64,
+    leaving: Room,
     stocks: Vec<Stock>,
     queue: FairQueue<Asked>,
     bounds: Bounds,
@@ -119,7 +119,7 @@ impl Policy {
         Self {
             total,
             claimed: Demand::default(),
-            leaving_mib: 0,
+            leaving: Room::default(),
             stocks: shapes.into_iter().map(Stock::new).collect(),
             queue: FairQueue::default(),
             bounds,
@@ -135,9 +135,10 @@ impl Policy {
         template: usize,
         cpu_millis: u64,
     ) -> Result<(), Refused> {
-        let memory = self.stocks[template].shape.memory_mib;
+        let Room { memory_mib, disk_mib } = self.stocks[template].shape.machine;
         for (resource, asked, total) in [
-            (Resource::Memory, memory, self.total.memory_mib),
+            (Resource::Memory, memory_mib, self.total.room.memory_mib),
+            (Resource::Disk, disk_mib, self.total.room.disk_mib),
             (Resource::Cpu, cpu_millis, self.total.cpu_millis),
         ] {
             if asked > total {
@@ -178,7 +179,7 @@ impl Policy {
         let asked = self.queue.remove(|asked| asked.ticket == ticket)?;
         Some(match self.way(&asked) {
             Way::Now(_) => Shortage::Turn,
-            Way::Evict { .. } | Way::Soon => Shortage::Memory,
+            Way::Evict { .. } | Way::Soon => self.shortage(&asked),
             Way::Wait(shortage) => shortage,
         })
     }
@@ -203,7 +204,8 @@ impl Policy {
             }
             // What is made now must not take the room that somebody waits for.
             _ => {
-                self.fill(self.queue.fronts().map(|asked| self.stocks[asked.template].shape.memory_mib).sum())
+                let waited_for = self.queue.fronts().map(|asked| self.stocks[asked.template].shape.machine);
+                self.fill(waited_for.fold(Room::default(), Room::plus))
             }
         }
     }
@@ -230,37 +232,48 @@ impl Policy {
         if let Some(kind) = from {
             stock.count(kind).ready -= 1;
         }
-        let demand = Demand { memory_mib: stock.shape.memory_mib, cpu_millis };
-        self.claimed.memory_mib += demand.memory_mib;
+        let demand = Demand { room: stock.shape.machine, cpu_millis };
+        self.claimed.room = self.claimed.room.plus(demand.room);
         self.claimed.cpu_millis += demand.cpu_millis;
         Decision::Grant { ticket, template, from, demand }
     }
 
-    /// How a claim can be met. A parked machine of its own template costs no memory, since it has it.
+    /// How a claim can be met. A parked machine of its own template takes up nothing new, since it is there.
     fn way(&self, asked: &Asked) -> Way {
         if self.claimed.cpu_millis + asked.cpu_millis > self.total.cpu_millis {
             return Way::Wait(Shortage::Cpu);
         }
-        let Stock { shape, parked, prespawned, .. } = &self.stocks[asked.template];
-        let (from, need) = match (parked.ready, prespawned.ready) {
-            (1.., _) => (Some(Kind::Parked), 0),
-            (0, 1..) => (Some(Kind::Prespawned), shape.memory_mib - shape.waiting_mib),
-            (0, 0) => (None, shape.memory_mib),
-        };
-        let free = self.total.memory_mib.saturating_sub(self.used_mib());
-        if need <= free {
+        let (from, need) = self.need(asked);
+        let free = self.total.room.minus(self.used());
+        if need.fits(free) {
             return Way::Now(from);
         }
         // What is on its way out is waited for before anything else is sent after it.
-        let short = need.saturating_sub(free + self.leaving_mib);
-        if short == 0 {
+        let short = need.minus(free.plus(self.leaving));
+        if short == Room::default() {
             return Way::Soon;
         }
         let own = (asked.template, from);
-        match self.victim(own).filter(|_| self.evictable(own) >= short) {
+        match self.victim(own, short).filter(|_| short.fits(self.evictable(own))) {
             Some((template, kind)) => Way::Evict { template, kind },
-            None => Way::Wait(Shortage::Memory),
+            None => Way::Wait(self.shortage(asked)),
         }
+    }
+
+    /// What a claim would take, and the room that needs beside what is there.
+    fn need(&self, asked: &Asked) -> (Option<Kind>, Room) {
+        let Stock { shape, parked, prespawned, .. } = &self.stocks[asked.template];
+        match (parked.ready, prespawned.ready) {
+            (1.., _) => (Some(Kind::Parked), Room::default()),
+            (0, 1..) => (Some(Kind::Prespawned), shape.machine.minus(shape.waiting)),
+            (0, 0) => (None, shape.machine),
+        }
+    }
+
+    /// Which kind of room a claim lacks.
+    fn shortage(&self, asked: &Asked) -> Shortage {
+        let free = self.total.room.minus(self.used());
+        if self.need(asked).1.memory_mib > free.memory_mib { Shortage::Memory } else { Shortage::Disk }
     }
 
     /// How many of these may give way to a claim that itself takes `own`.
@@ -273,38 +286,40 @@ impl Policy {
         ready - u32::from(own == (template, Some(kind)) && ready > 0)
     }
 
-    fn evictable(&self, own: (usize, Option<Kind>)) -> u64 {
+    fn evictable(&self, own: (usize, Option<Kind>)) -> Room {
         let of = |template: usize, kind| {
-            u64::from(self.spare(own, template, kind)) * self.stocks[template].shape.cost(kind)
+            self.stocks[template].shape.cost(kind).times(self.spare(own, template, kind))
         };
-        (0..self.stocks.len()).map(|at| of(at, Kind::Parked) + of(at, Kind::Prespawned)).sum()
+        let both = |at| of(at, Kind::Parked).plus(of(at, Kind::Prespawned));
+        (0..self.stocks.len()).map(both).fold(Room::default(), Room::plus)
     }
 
     /// Parked machines go first, of the template that has most beyond what it should have at least.
-    fn victim(&self, own: (usize, Option<Kind>)) -> Option<(usize, Kind)> {
+    fn victim(&self, own: (usize, Option<Kind>), short: Room) -> Option<(usize, Kind)> {
         let beyond = |at: &usize| {
             let stock = &self.stocks[*at];
             i64::from(stock.parked.ready) - i64::from(stock.shape.parked.low)
         };
         let having = |kind| {
-            (0..self.stocks.len())
-                .filter(move |at| self.spare(own, *at, kind) > 0 && self.stocks[*at].shape.cost(kind) > 0)
+            (0..self.stocks.len()).filter(move |at| {
+                self.spare(own, *at, kind) > 0 && self.stocks[*at].shape.cost(kind).helps(short)
+            })
         };
         let parked = having(Kind::Parked).max_by_key(beyond).map(|at| (at, Kind::Parked));
         parked.or_else(|| having(Kind::Prespawned).next().map(|at| (at, Kind::Prespawned)))
     }
 
     /// What to make next, if there is room beside `reserve`: of what is wanted, what there is least of.
-    fn fill(&mut self, reserve: u64) -> Option<Decision> {
+    fn fill(&mut self, reserve: Room) -> Option<Decision> {
         let filling = |stock: &Stock| (stock.parked.filling + stock.prespawned.filling) as usize;
         if self.stocks.iter().map(filling).sum::<usize>() >= self.bounds.fill_parallel {
             return None;
         }
-        let free = self.total.memory_mib.saturating_sub(self.used_mib() + reserve);
+        let free = self.total.room.minus(self.used().plus(reserve));
         for kind in [Kind::Parked, Kind::Prespawned] {
             let wanted = self.stocks.iter_mut().enumerate().filter_map(|(template, stock)| {
                 let level = stock.wanted(kind)?;
-                (stock.shape.cost(kind) <= free).then_some((level, template))
+                stock.shape.cost(kind).fits(free).then_some((level, template))
             });
             if let Some((_, template)) = wanted.min() {
                 self.stocks[template].count(kind).filling += 1;
@@ -331,21 +346,21 @@ impl Policy {
         self.stocks[template].parked.ready -= 1;
     }
 
-    /// One that was ready is being ended; its memory is free when it is [`gone`](Self::gone).
+    /// One that was ready is being ended; its room is free when it is [`gone`](Self::gone).
     pub(super) fn leave(&mut self, template: usize, kind: Kind) {
         let stock = &mut self.stocks[template];
         stock.count(kind).ready -= 1;
-        self.leaving_mib += stock.shape.cost(kind);
+        self.leaving = self.leaving.plus(stock.shape.cost(kind));
     }
 
     /// One that was leaving is gone.
     pub(super) fn gone(&mut self, template: usize, kind: Kind) {
-        self.leaving_mib -= self.stocks[template].shape.cost(kind);
+        self.leaving = self.leaving.minus(self.stocks[template].shape.cost(kind));
     }
 
     /// A claim has given its machine back.
     pub(super) fn release(&mut self, demand: Demand) {
-        self.claimed.memory_mib -= demand.memory_mib;
+        self.claimed.room = self.claimed.room.minus(demand.room);
         self.claimed.cpu_millis -= demand.cpu_millis;
     }
 
@@ -359,9 +374,10 @@ impl Policy {
         self.queue.len()
     }
 
-    /// Memory of everything that is there, on its way in, or on its way out.
-    pub(super) fn used_mib(&self) -> u64 {
-        self.claimed.memory_mib + self.leaving_mib + self.stocks.iter().map(Stock::memory).sum::<u64>()
+    /// Memory and disk of everything that is there, on its way in, or on its way out.
+    pub(super) fn used(&self) -> Room {
+        let there = self.claimed.room.plus(self.leaving);
+        self.stocks.iter().map(Stock::room).fold(there, Room::plus)
     }
 
     pub(super) fn used_millis(&self) -> u64 {

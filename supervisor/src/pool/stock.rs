@@ -1,7 +1,45 @@
 //! What there is of one template, in numbers: how many machines wait or are made, and what they cost. Pure; the
 //! policy counts with it.
 
-use super::config::Watermarks;
+use super::config::{PooledTemplate, Watermarks};
+
+/// What a machine takes up for as long as it exists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) memory_mib: u64,
+    pub(super) disk_mib: u64,
+}
+
+impl Room {
+    fn with(self, other: Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            memory_mib: of(self.memory_mib, other.memory_mib),
+            disk_mib: of(self.disk_mib, other.disk_mib),
+        }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    /// What is left of it; never less than nothing.
+    pub(super) fn minus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_sub)
+    }
+
+    pub(super) fn times(self, count: u32) -> Self {
+        self.with(self, |one, _| one.saturating_mul(count.into()))
+    }
+
+    pub(super) fn fits(self, into: Self) -> bool {
+        self.minus(into) == Self::default()
+    }
+
+    /// Whether giving it up brings somebody closer who is short of `short`.
+    pub(super) fn helps(self, short: Self) -> bool {
+        self.minus(short) != self
+    }
+}
 
 /// Things that are made ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,19 +53,31 @@ pub(super) enum Kind {
 /// What a template's machines cost, and how many are made ahead.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    /// A machine's memory, the monitor's own included.
-    pub(super) memory_mib: u64,
-    /// A waiting monitor's memory; at most a machine's.
-    pub(super) waiting_mib: u64,
+    /// A machine, the monitor's own memory included.
+    pub(super) machine: Room,
+    /// A waiting monitor, with the disk its machine will have; at most a machine.
+    pub(super) waiting: Room,
     pub(super) parked: Watermarks,
     pub(super) prespawned: u32,
 }
 
 impl Shape {
-    pub(super) fn cost(&self, kind: Kind) -> u64 {
+    /// A template's, on an engine whose monitors take so much memory themselves.
+    pub(super) fn of(template: &PooledTemplate, overhead_mib: u64) -> Self {
+        let recipe = &template.source.recipe;
+        let disk_mib = recipe.scratch_mib;
+        Self {
+            machine: Room { memory_mib: u64::from(recipe.memory_mib) + overhead_mib, disk_mib },
+            waiting: Room { memory_mib: overhead_mib, disk_mib },
+            parked: template.parked,
+            prespawned: template.prespawned,
+        }
+    }
+
+    pub(super) fn cost(&self, kind: Kind) -> Room {
         match kind {
-            Kind::Parked => self.memory_mib,
-            Kind::Prespawned => self.waiting_mib,
+            Kind::Parked => self.machine,
+            Kind::Prespawned => self.waiting,
         }
     }
 }
@@ -64,9 +114,9 @@ impl Stock {
         }
     }
 
-    pub(super) fn memory(&self) -> u64 {
-        let of = |count: Count, cost: u64| u64::from(count.ready + count.filling) * cost;
-        of(self.parked, self.shape.memory_mib) + of(self.prespawned, self.shape.waiting_mib)
+    pub(super) fn room(&self) -> Room {
+        let of = |count: Count, cost: Room| cost.times(count.ready + count.filling);
+        of(self.parked, self.shape.machine).plus(of(self.prespawned, self.shape.waiting))
     }
 
     /// How many are there or on their way, if more are wanted.

@@ -66,6 +66,8 @@ pub struct Quotas {
     pub cpu_millis: Option<u64>,
     /// Memory over all its sandboxes, in MiB.
     pub memory_mib: Option<u64>,
+    /// Scratch disks of all its sandboxes, in MiB.
+    pub disk_mib: Option<u64>,
 }
 
 /// Who calls.

@@ -82,7 +82,12 @@ impl Service {
         let (ttl, idle) = self.clocks(spec.ttl, spec.idle_timeout)?;
         let wait = self.queue_wait(spec.queue)?;
         let memory_mib = u64::from(template.source.recipe.memory_mib);
-        let asked = Held { sandboxes: 1, cpu_millis: limits.cpu_millis.into(), memory_mib };
+        let asked = Held {
+            sandboxes: 1,
+            cpu_millis: limits.cpu_millis.into(),
+            memory_mib,
+            disk_mib: template.source.recipe.scratch_mib,
+        };
         let quota = self.hold(caller, asked)?;
         let id = SandboxId::random().map_err(ServiceError::Random)?;
         let request = ClaimRequest {

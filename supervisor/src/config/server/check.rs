@@ -116,9 +116,11 @@ impl ServerConfig {
 
     fn check_pool(&self, no: &mut impl FnMut(&str, String, &str)) {
         let pool = &self.pool;
-        for (key, factor) in
-            [("pool.cpu_overcommit", pool.cpu_overcommit), ("pool.memory_overcommit", pool.memory_overcommit)]
-        {
+        for (key, factor) in [
+            ("pool.cpu_overcommit", pool.cpu_overcommit),
+            ("pool.memory_overcommit", pool.memory_overcommit),
+            ("pool.disk_overcommit", pool.disk_overcommit),
+        ] {
             if !OVERCOMMIT.contains(&factor) {
                 no(key, format!("is {factor}"), "use a number from 0.1 to 1000; 1.0 hands out what is there");
             }

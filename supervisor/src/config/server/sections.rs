@@ -88,6 +88,12 @@ section! {
         memory_budget_mib: u64 = 0;
         /// Processor time for sandboxes in thousandths of a core; 0 is the host's cores times `cpu_overcommit`.
         cpu_budget_millis: u64 = 0;
+        /// Disk for sandboxes in MiB, each charged its whole scratch disk; 0 is 90 % of what is free in the run directory at start.
+        disk_budget_mib: u64 = 0;
+        /// How many times over the disk budget is handed out. Above 1, programs may meet a disk that fails.
+        disk_overcommit: f64 = 1.0;
+        /// MiB that stay free on the run directory's file system: with less, new sandboxes and uploads are refused.
+        disk_reserve_mib: u64 = 1024;
         /// How many times over the processors are handed out.
         cpu_overcommit: f64 = 8.0;
         /// How many times over the memory budget is handed out. Above 1, sandboxes may meet the out-of-memory killer.

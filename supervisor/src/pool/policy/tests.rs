@@ -12,7 +12,12 @@ const TENANTS: [&str; 3] = ["a", "b", "c"];
 const OPERATOR: usize = 3;
 
 fn shape(memory_mib: u64, low: u32, high: u32, prespawned: u32) -> Shape {
-    Shape { memory_mib, waiting_mib: 10, parked: Watermarks { low, high }, prespawned }
+    sized(memory_mib, 0, low, high, prespawned)
+}
+
+fn sized(memory_mib: u64, disk_mib: u64, low: u32, high: u32, prespawned: u32) -> Shape {
+    let (machine, waiting) = (Room { memory_mib, disk_mib }, Room { memory_mib: 10, disk_mib });
+    Shape { machine, waiting, parked: Watermarks { low, high }, prespawned }
 }
 
 fn asker(tenant: usize) -> Asker<'static> {
@@ -24,7 +29,7 @@ fn bounds(max_queued: usize, max_queued_per_tenant: usize, fill_parallel: usize)
 }
 
 fn all(memory_mib: u64, cpu_millis: u64) -> Demand {
-    Demand { memory_mib, cpu_millis }
+    Demand { room: Room { memory_mib, disk_mib: 1_000 }, cpu_millis }
 }
 
 /// Something that happens to a pool. Numbers pick one of what there is.
@@ -194,17 +199,21 @@ impl World {
     fn check(&self) {
         let cost = |(template, kind): &(usize, Kind)| self.shapes[*template].cost(*kind);
         let kind = |parked: bool| if parked { Kind::Parked } else { Kind::Prespawned };
-        let ready: u64 = self
+        let ready = self
             .ready
             .iter()
-            .map(|((template, parked), count)| u64::from(*count) * cost(&(*template, kind(*parked))))
-            .sum();
-        let moving: u64 = self.filling.iter().chain(&self.leaving).map(cost).sum();
-        let claimed: u64 = self.granted.iter().map(|demand| demand.memory_mib).sum();
+            .map(|((template, parked), count)| cost(&(*template, kind(*parked))).times(*count));
+        let moving = self.filling.iter().chain(&self.leaving).map(cost);
+        let claimed = self.granted.iter().map(|demand| demand.room);
+        let used = ready.chain(moving).chain(claimed).fold(Room::default(), |all, one| Room {
+            memory_mib: all.memory_mib + one.memory_mib,
+            disk_mib: all.disk_mib + one.disk_mib,
+        });
         let cpu: u64 = self.granted.iter().map(|demand| demand.cpu_millis).sum();
         let total = self.policy.total();
-        assert_eq!(self.policy.used_mib(), ready + moving + claimed);
-        assert!(ready + moving + claimed <= total.memory_mib, "memory is over budget");
+        assert_eq!(self.policy.used(), used);
+        assert!(used.memory_mib <= total.room.memory_mib, "memory is over budget");
+        assert!(used.disk_mib <= total.room.disk_mib, "disk is over budget");
         assert_eq!(self.policy.used_millis(), cpu);
         assert!(cpu <= total.cpu_millis, "processors are over budget");
         assert_eq!(self.policy.queued(), self.waiting.len());
@@ -241,8 +250,8 @@ impl World {
 
 fn world() -> impl Strategy<Value = World> {
     let shapes = prop::collection::vec(
-        (10..400_u64, 0..3_u32, 0..4_u32, 0..3_u32)
-            .prop_map(|(memory, low, high, prespawned)| shape(memory, low, high, prespawned)),
+        (10..400_u64, 0..1_200_u64, 0..3_u32, 0..4_u32, 0..3_u32)
+            .prop_map(|(memory, disk, low, high, prespawned)| sized(memory, disk, low, high, prespawned)),
         3,
     );
     (100..1_000_u64, 500..4_000_u64, shapes, 0..6_usize, 1..4_usize, 1..4_usize).prop_map(
@@ -423,4 +432,23 @@ fn what_can_never_be_met_is_refused_and_says_what_is_missing() {
     assert_eq!(policy.give_up(4), Some(Shortage::Cpu));
     assert_eq!(policy.ask(6, b, 1, 1), Ok(()));
     assert_eq!(policy.give_up(6), Some(Shortage::Memory));
+}
+
+#[test]
+fn disk_is_handed_out_once_and_who_has_none_is_told() {
+    let shapes = vec![sized(10, 400, 0, 0, 0), sized(10, 1_001, 0, 0, 0), sized(10, 300, 0, 1, 1)];
+    let mut world = World::new(all(1_000, 9_000), shapes, bounds(5, 5, 1));
+    let too_large = Refused::TooLarge { resource: Resource::Disk, asked: 1_001, total: 1_000 };
+    assert_eq!(world.policy.ask(99, Asker::Operator, 1, 1), Err(too_large));
+    world.settle();
+    world.happen(Happening::FillEnds { which: 0, well: true });
+    assert_eq!(world.policy.used().disk_mib, 300, "a waiting monitor has its disk already");
+    let ask = Happening::Ask { tenant: 0, template: 0, cpu: 1 };
+    world.happen(ask);
+    world.happen(ask);
+    assert_eq!(world.leaving, [(2, Kind::Prespawned)], "what was made ahead gives way");
+    world.happen(Happening::Gone(0));
+    assert_eq!(world.log, [1, 2]);
+    world.happen(ask);
+    assert_eq!(world.policy.give_up(3), Some(Shortage::Disk));
 }
