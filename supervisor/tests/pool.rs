@@ -111,7 +111,7 @@ async fn until_parked(pool: &Pool, parked: u32) {
 fn ask(template: &str) -> ClaimRequest {
     ClaimRequest {
         template: template.parse().expect("a name"),
-        tenant: "tester".into(),
+        tenant: Some("tester".into()),
         cpu: None,
         identity: Identity::default(),
         wait: SOON,
@@ -373,7 +373,7 @@ async fn many_claims_at_once_share_little_room_and_no_machine_is_handed_out_twic
     let claims = (0..50).map(|number| {
         let pool = pool.clone();
         tokio::spawn(async move {
-            let request = ClaimRequest { tenant: format!("tenant-{}", number % 5), ..ask("tiny") };
+            let request = ClaimRequest { tenant: Some(format!("tenant-{}", number % 5)), ..ask("tiny") };
             let lease = pool.claim(request).await.expect("a machine");
             assert_eq!(output(&lease, &format!("write mine {number}; cat mine")).await, number.to_string());
             let memory = pool.status().memory_mib;

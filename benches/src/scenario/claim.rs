@@ -55,7 +55,7 @@ pub async fn sample(bed: &Bed, pool: &Pool, record: &mut Record) -> Result<()> {
     let lease = pool
         .claim(ClaimRequest {
             template: bed.source.recipe.name.clone(),
-            tenant: "bench".into(),
+            tenant: Some("bench".into()),
             cpu: None,
             identity: Identity::default(),
             wait: PATIENCE,

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, OFlag, RenameFlags, fallocate, openat, renameat, renameat2};
 use nix::sys::stat::{Mode, fchmod};
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::unistd::{UnlinkatFlags, fdatasync, unlinkat};
 use rekindle_protocol::checksum::Checksum;
 use rekindle_protocol::frame::{self, FrameError};
 use rekindle_protocol::limits::MAX_CHUNK_BYTES;
@@ -155,6 +155,8 @@ fn write(
         // It was made as long as announced, which need not be the truth.
         temporary.file.set_len(size).map_err(|error| at.failure(error))?;
     }
+    // A disk that fails says so only here; what was answered without asking it might be another file later.
+    fdatasync(&temporary.file).map_err(|error| at.failure(error))?;
     let mode = if request.mode == 0 { 0o644 } else { request.mode & 0o777 };
     fchmod(&temporary.file, Mode::from_bits_retain(mode)).map_err(|error| at.failure(error))?;
     // Not there, most of the time; and if it cannot be kept, the upload takes a little longer.

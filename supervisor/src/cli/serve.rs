@@ -6,7 +6,7 @@
 //! SIGHUP ──▶ tokens and audit log opened again
 //! ```
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use rekindle::engine::detect::EngineChoice;
 use rekindle::grpc::{
     Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles,
 };
-use rekindle::host::{memory, open_files};
+use rekindle::host::{disk, memory, open_files};
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Logging, Metrics, MetricsServer};
@@ -68,7 +68,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let setup = Setup::open_with(&machine, config.engine.firecracker.as_deref(), &dirs)?;
     let facts = HostFacts { engine: engine(&setup), unenforced: setup.unenforced() };
     let templates = load_templates(&setup, &config).await?;
-    let budgets = pool_config(&config);
+    let budgets = pool_config(&config, setup.host.run_dir());
     let smallest = templates.iter().map(|template| template.source.recipe.memory_mib).min();
     raise_open_files(&config, machines(&budgets, smallest.unwrap_or(1).into()));
     let host = Arc::new(setup.host);
@@ -171,7 +171,7 @@ async fn load_templates(setup: &Setup, config: &ServerConfig) -> anyhow::Result<
     Ok(templates)
 }
 
-fn pool_config(config: &ServerConfig) -> PoolConfig {
+fn pool_config(config: &ServerConfig, run_dir: &Path) -> PoolConfig {
     // A percentage without a fraction is as exact as anyone needs it.
     let percent = |factor: f64| (factor * 100.0).round().clamp(1.0, 1_000_000.0) as u32;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
@@ -182,10 +182,16 @@ fn pool_config(config: &ServerConfig) -> PoolConfig {
         0 => (cores * 1000, percent(config.pool.cpu_overcommit)),
         given => (given, 100),
     };
+    // What nobody can tell is not bounded.
+    let free = disk::free_mib(run_dir).map_or(u64::MAX, |free| free / 10 * 9);
     PoolConfig {
+        disk_budget_mib: or(config.pool.disk_budget_mib, free),
+        disk_overcommit_percent: percent(config.pool.disk_overcommit),
+        disk_reserve_mib: config.pool.disk_reserve_mib,
         memory_overcommit_percent: percent(config.pool.memory_overcommit),
         cpu_overcommit_percent: cpu_overcommit,
         max_queued: config.pool.max_queued,
+        max_queued_per_tenant: config.pool.max_queued_per_tenant,
         fill_parallel: config.pool.fill_parallel,
         ..PoolConfig::new(memory, cpu)
     }
@@ -207,6 +213,7 @@ fn service_config(config: &ServerConfig) -> ServiceConfig {
         max_download_bytes: sandbox.max_download_bytes,
         pids: sandbox.pids,
         queue_wait: seconds(config.pool.queue_wait_s),
+        max_queue_wait: seconds(config.pool.max_queue_wait_s),
         ended_kept: sandbox.ended_kept,
         ended_kept_for: seconds(sandbox.ended_kept_s),
         timeline_entries: sandbox.timeline_entries,

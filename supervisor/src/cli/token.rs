@@ -66,6 +66,9 @@ pub struct CreateOptions {
     /// Most memory at a time, in MiB
     #[arg(long, value_name = "MIB")]
     max_memory_mib: Option<u64>,
+    /// Most scratch disk at a time, in MiB
+    #[arg(long, value_name = "MIB")]
+    max_disk_mib: Option<u64>,
     #[command(flatten)]
     file: FileOptions,
     /// Print JSON
@@ -118,6 +121,7 @@ fn create(options: CreateOptions) -> anyhow::Result<()> {
             max_sandboxes: options.max_sandboxes,
             max_cpu_millis: options.max_cpu_millis,
             max_memory_mib: options.max_memory_mib,
+            max_disk_mib: options.max_disk_mib,
         },
         expires: options.expires,
     };

@@ -99,6 +99,7 @@ fn caller(token: &Token) -> Caller {
             sandboxes: token.quota.max_sandboxes.map(u64::from),
             cpu_millis: token.quota.max_cpu_millis,
             memory_mib: token.quota.max_memory_mib,
+            disk_mib: token.quota.max_disk_mib,
         },
     }
 }

@@ -23,6 +23,10 @@ pub(super) struct HostApi {
     pub facts: HostFacts,
 }
 
+fn bytes(mib: u64) -> u64 {
+    mib.saturating_mul(1 << 20)
+}
+
 #[tonic::async_trait]
 impl Host for HostApi {
     async fn list_templates(
@@ -65,6 +69,10 @@ impl Host for HostApi {
             memory_budget_bytes: status.pool.memory_mib.total << 20,
             cpu_used_millis: status.pool.cpu_millis.used,
             cpu_budget_millis: status.pool.cpu_millis.total,
+            disk_used_bytes: bytes(status.pool.disk_mib.used),
+            disk_budget_bytes: bytes(status.pool.disk_mib.total),
+            disk_free_bytes: bytes(status.pool.disk_free_mib),
+            disk_low: status.pool.disk_low,
             queued: u32::try_from(status.pool.queued).unwrap_or(u32::MAX),
             pools: pools.collect(),
             unenforced_limits: self.facts.unenforced.clone(),

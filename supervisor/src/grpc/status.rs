@@ -67,6 +67,7 @@ fn table(error: &ServiceError) -> Row {
             "destroy sandboxes you no longer need, or ask for a larger quota",
         ),
         ServiceError::Claim(error) => claim(error),
+        ServiceError::LowDisk(_) => low_disk(),
         ServiceError::Agent(error) => agent(error),
         ServiceError::Machine(_) => row(Code::Internal, Reason::Internal, "the supervisor's log says more"),
         ServiceError::KeyReused => {
@@ -118,11 +119,18 @@ fn claim(error: &ClaimError) -> Row {
             *retry_after,
             "try again later or on another host",
         ),
+        ClaimError::ShareFull { retry_after, .. } => later(
+            Code::ResourceExhausted,
+            ErrorReason::QueueFull,
+            *retry_after,
+            "wait for the tenant's own requests to be met before asking for more",
+        ),
         ClaimError::TooLarge { .. } => row(
             Code::ResourceExhausted,
             ErrorReason::HostFull,
             "this host can never hold it; use a smaller template or a larger budget",
         ),
+        ClaimError::LowDisk(_) => low_disk(),
         ClaimError::Start(_) => later(
             Code::Internal,
             ErrorReason::StartFailed,
@@ -131,6 +139,15 @@ fn claim(error: &ClaimError) -> Row {
         ),
         ClaimError::ShuttingDown => shutting_down(),
     }
+}
+
+fn low_disk() -> Row {
+    later(
+        Code::ResourceExhausted,
+        ErrorReason::HostDiskFull,
+        Duration::from_secs(5),
+        "try another host; its operator frees space on the disk of the run directory",
+    )
 }
 
 fn shutting_down() -> Row {

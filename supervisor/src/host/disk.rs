@@ -1,9 +1,90 @@
-//! Which disk a directory is on, for limits that are set per disk.
+//! Which disk a directory is on, for limits that are set per disk, and whether enough of it is free.
+//!
+//! Scratch disks are sparse files: what a guest was promised is there only as long as nobody else takes it. The pool
+//! hands out no more than there is; a [`Reserve`] notices when somebody else filled the disk all the same.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use nix::sys::stat::{major, minor, stat};
+use nix::sys::statvfs::statvfs;
+
+/// What is free for this process on the file system of `path`, in MiB; `None` where the kernel does not say.
+#[must_use]
+pub fn free_mib(path: &Path) -> Option<u64> {
+    let facts = statvfs(path).ok()?;
+    Some(facts.blocks_available().saturating_mul(facts.fragment_size()) >> 20)
+}
+
+/// Less is free than must stay so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the host's disk is nearly full: {free_mib} MiB are free, and {reserve_mib} must stay free")]
+pub struct LowDisk {
+    /// What is free.
+    pub free_mib: u64,
+    /// What must be.
+    pub reserve_mib: u64,
+}
+
+/// What was last seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// What was free.
+    pub free_mib: u64,
+    /// Whether it was too little.
+    pub low: bool,
+}
+
+/// Something that must stay free on a file system.
+#[derive(Debug)]
+pub struct Reserve {
+    path: PathBuf,
+    mib: u64,
+    seen: Mutex<Seen>,
+}
+
+impl Reserve {
+    /// On the file system of `path`.
+    #[must_use]
+    pub fn new(path: &Path, mib: u64) -> Self {
+        let reserve = Self { path: path.to_owned(), mib, seen: Mutex::default() };
+        // What is wrong already is logged, and met by the first who asks.
+        let _ = reserve.check();
+        reserve
+    }
+
+    /// Looks, and logs what has changed. A single system call.
+    ///
+    /// # Errors
+    /// When less is free than must be.
+    pub fn check(&self) -> Result<(), LowDisk> {
+        // A file system that cannot be asked is no reason to refuse; what needs it fails by itself.
+        let Some(free_mib) = free_mib(&self.path) else { return Ok(()) };
+        let low = LowDisk { free_mib, reserve_mib: self.mib };
+        let now = Seen { free_mib, low: free_mib < self.mib };
+        let before = std::mem::replace(&mut *self.lock(), now);
+        match (before.low, now.low) {
+            (false, true) => {
+                let path = self.path.display();
+                tracing::error!(%path, "{low}; new sandboxes and uploads are refused\nhint: free space there");
+            }
+            (true, false) => tracing::info!(free_mib, "the host's disk has room again"),
+            _ => {}
+        }
+        if now.low { Err(low) } else { Ok(()) }
+    }
+
+    /// What was last seen.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        *self.lock()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Major and minor number of the whole disk that holds `path`; `None` where there is no one disk, as on
 /// memory, network and copy-on-write file systems.

@@ -13,13 +13,17 @@ use super::config::{PoolConfig, PooledTemplate};
 use super::error::ClaimError;
 use super::fill::{self, FillError};
 use super::lease::{Grant, Permit, Ready, StartKind};
-use super::policy::{Decision, Demand, Kind, Policy, Refused, Shape};
+use super::policy::{Asker, Decision, Demand, Policy, Refused};
 use super::shelf::Shelf;
 use super::status::{Level, PoolStatus};
+use super::stock::{Kind, Shape};
+use crate::host::disk::Reserve;
 use crate::vm::{VmHost, VmId};
 
 /// Claims this many head starts apart come one at a time.
 const A_WHILE: u32 = 5;
+/// How often the host's disk is looked at while nobody asks.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The longest a caller is told to stay away.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
@@ -29,7 +33,8 @@ pub(super) enum Request {
     /// Somebody wants a machine.
     Claim {
         ticket: u64,
-        tenant: String,
+        /// `None` for the operator.
+        tenant: Option<String>,
         template: usize,
         cpu_millis: u64,
         reply: oneshot::Sender<Result<Grant, ClaimError>>,
@@ -61,6 +66,7 @@ enum Chore {
 /// The state.
 pub(super) struct Actor {
     host: Arc<VmHost>,
+    disk: Arc<Reserve>,
     config: PoolConfig,
     policy: Policy,
     shelves: Vec<Shelf>,
@@ -79,28 +85,18 @@ pub(super) struct Actor {
 
 impl Actor {
     pub(super) fn new(
-        host: Arc<VmHost>,
+        (host, disk): (Arc<VmHost>, Arc<Reserve>),
         templates: &[Arc<PooledTemplate>],
         config: PoolConfig,
         (sender, requests): (mpsc::WeakUnboundedSender<Request>, mpsc::UnboundedReceiver<Request>),
     ) -> (Self, watch::Receiver<PoolStatus>) {
         let overhead = host.engine().capabilities().memory_overhead_mib;
-        let shape = |template: &Arc<PooledTemplate>| Shape {
-            memory_mib: u64::from(template.source.recipe.memory_mib) + overhead,
-            waiting_mib: overhead,
-            parked: template.parked,
-            prespawned: template.prespawned,
-        };
-        let share = |budget: u64, percent: u32| budget.saturating_mul(u64::from(percent)) / 100;
-        let total = Demand {
-            memory_mib: share(config.memory_budget_mib, config.memory_overcommit_percent),
-            cpu_millis: share(config.cpu_budget_millis, config.cpu_overcommit_percent),
-        };
-        let shapes = templates.iter().map(shape).collect();
+        let shapes = templates.iter().map(|template| Shape::of(template, overhead)).collect();
         let (status, watched) = watch::channel(PoolStatus::default());
         let mut actor = Self {
             host,
-            policy: Policy::new(total, shapes, config.max_queued, config.fill_parallel.max(1)),
+            disk,
+            policy: Policy::new(config.total(), shapes, config.bounds()),
             config,
             shelves: templates.iter().cloned().map(Shelf::new).collect(),
             waiting: HashMap::new(),
@@ -118,9 +114,12 @@ impl Actor {
     }
 
     pub(super) async fn run(mut self) {
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.settle();
         loop {
             tokio::select! {
+                _ = looks.tick() => drop(self.disk.check()),
                 request = self.requests.recv() => match request {
                     Some(request) => self.handle(request),
                     None => return,
@@ -137,7 +136,8 @@ impl Actor {
                 let refused = if *self.closing.borrow() {
                     Some(ClaimError::ShuttingDown)
                 } else {
-                    let asked = self.policy.ask(ticket, &tenant, template, cpu_millis);
+                    let asker = tenant.as_deref().map_or(Asker::Operator, Asker::Tenant);
+                    let asked = self.policy.ask(ticket, asker, template, cpu_millis);
                     asked.err().map(|refused| self.refusal(refused))
                 };
                 match refused {
@@ -172,6 +172,7 @@ impl Actor {
         match refused {
             Refused::TooLarge { resource, asked, total } => ClaimError::TooLarge { resource, asked, total },
             Refused::QueueFull => ClaimError::QueueFull { retry_after: self.retry_after() },
+            Refused::ShareFull { most } => ClaimError::ShareFull { most, retry_after: self.retry_after() },
         }
     }
 
@@ -193,7 +194,13 @@ impl Actor {
                     let when = self.head_start(template, kind);
                     let filling =
                         fill::fill(Arc::clone(&self.host), shelf, kind, when, self.closing.subscribe());
-                    self.begin(Chore::Fill(template, kind), async { Some(filling.await) });
+                    let disk = self.disk.check();
+                    self.begin(Chore::Fill(template, kind), async move {
+                        Some(match disk {
+                            Ok(()) => filling.await,
+                            Err(low) => Err(FillError::LowDisk(low)),
+                        })
+                    });
                 }
             }
         }
@@ -355,10 +362,13 @@ impl Actor {
     }
 
     fn publish(&mut self) {
-        let total = self.policy.total();
+        let (used, total) = (self.policy.used(), self.policy.total());
         let template = |(at, shelf): (usize, &Shelf)| shelf.status(self.policy.stock(at));
         let now = PoolStatus {
-            memory_mib: Level { used: self.policy.used_mib(), total: total.memory_mib },
+            memory_mib: Level { used: used.memory_mib, total: total.room.memory_mib },
+            disk_mib: Level { used: used.disk_mib, total: total.room.disk_mib },
+            disk_free_mib: self.disk.seen().free_mib,
+            disk_low: self.disk.seen().low,
             cpu_millis: Level { used: self.policy.used_millis(), total: total.cpu_millis },
             queued: self.policy.queued(),
             draining: *self.closing.borrow(),

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::policy::{Bounds, Demand};
+use super::stock::Room;
 use crate::config::TemplateName;
 use crate::store::Snapshot;
 use crate::vm::TemplateSource;
@@ -42,14 +44,22 @@ pub struct Watermarks {
 pub struct PoolConfig {
     /// Memory of all machines together in MiB, parked ones and the monitors' own included.
     pub memory_budget_mib: u64,
+    /// Scratch disks of all machines together in MiB, at their full size.
+    pub disk_budget_mib: u64,
+    /// What must stay free on the file system they are on, in MiB, or nothing new is begun.
+    pub disk_reserve_mib: u64,
     /// Processors of all claimed machines together, in thousandths.
     pub cpu_budget_millis: u64,
     /// Hand out so many hundredths of the memory: clones share what they do not write to.
     pub memory_overcommit_percent: u32,
     /// Hand out so many hundredths of the processors: most machines idle most of the time.
     pub cpu_overcommit_percent: u32,
-    /// Claims that may wait for room.
+    /// Hand out so many hundredths of the disk: most machines write little. Above 100, a write may fail.
+    pub disk_overcommit_percent: u32,
+    /// Claims of all tenants that may wait for room; the operator's own are as many again.
     pub max_queued: usize,
+    /// Claims of one tenant that may.
+    pub max_queued_per_tenant: usize,
     /// Machines that are made ahead at once.
     pub fill_parallel: usize,
     /// How long a machine that was claimed has the host for itself before its successor is made, where claims come
@@ -66,21 +76,49 @@ pub struct PoolConfig {
 }
 
 impl PoolConfig {
-    /// A pool with this much to hand out and defaults for the rest.
+    /// A pool with this much to hand out, disk without bound, and defaults for the rest.
     #[must_use]
     pub fn new(memory_budget_mib: u64, cpu_budget_millis: u64) -> Self {
         Self {
             memory_budget_mib,
+            disk_budget_mib: u64::MAX,
+            disk_reserve_mib: 0,
             cpu_budget_millis,
             memory_overcommit_percent: 100,
             cpu_overcommit_percent: 100,
+            disk_overcommit_percent: 100,
             max_queued: 256,
+            max_queued_per_tenant: 64,
             fill_parallel: 2,
             head_start: Duration::from_millis(200),
             first_rest: Duration::from_secs(1),
             longest_rest: Duration::from_secs(60),
             renew_deadline: Duration::from_secs(10),
             retry_after: Duration::from_millis(500),
+        }
+    }
+
+    /// What is handed out, overcommitment included.
+    pub(super) fn total(&self) -> Demand {
+        let share = |budget: u64, percent: u32| budget.saturating_mul(u64::from(percent)) / 100;
+        let disk_mib = match self.disk_budget_mib {
+            u64::MAX => u64::MAX,
+            budget => share(budget, self.disk_overcommit_percent),
+        };
+        Demand {
+            room: Room {
+                memory_mib: share(self.memory_budget_mib, self.memory_overcommit_percent),
+                disk_mib,
+            },
+            cpu_millis: share(self.cpu_budget_millis, self.cpu_overcommit_percent),
+        }
+    }
+
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds {
+            max_queued: self.max_queued,
+            max_queued_per_tenant: self.max_queued_per_tenant,
+            fill_parallel: self.fill_parallel.max(1),
         }
     }
 }

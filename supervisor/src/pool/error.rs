@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::config::TemplateName;
+use crate::host::disk::LowDisk;
 use crate::vm::StartError;
 
 /// Something there is only so much of.
@@ -13,6 +14,8 @@ pub enum Resource {
     Memory,
     /// Processors, in thousandths.
     Cpu,
+    /// Scratch disks, in MiB.
+    Disk,
 }
 
 impl fmt::Display for Resource {
@@ -20,6 +23,7 @@ impl fmt::Display for Resource {
         f.write_str(match self {
             Self::Memory => "MiB of memory",
             Self::Cpu => "thousandths of a processor",
+            Self::Disk => "MiB of disk",
         })
     }
 }
@@ -31,6 +35,8 @@ pub enum Shortage {
     Memory,
     /// Processors.
     Cpu,
+    /// Room for its disk.
+    Disk,
     /// Its turn: there was room, and others were before it.
     Turn,
 }
@@ -40,6 +46,7 @@ impl fmt::Display for Shortage {
         f.write_str(match self {
             Self::Memory => "all memory is in use",
             Self::Cpu => "all processors are in use",
+            Self::Disk => "all disk space is promised",
             Self::Turn => "others are waiting",
         })
     }
@@ -68,6 +75,14 @@ pub enum ClaimError {
         /// When trying again may help.
         retry_after: Duration,
     },
+    /// The tenant has as many waiting as it may.
+    #[error("there is no room for a sandbox and {most} requests of the tenant wait already")]
+    ShareFull {
+        /// How many it may have.
+        most: usize,
+        /// When trying again may help.
+        retry_after: Duration,
+    },
     /// More was asked for than there ever is.
     #[error("the sandbox needs {asked} {resource}, of which there are {total} in all")]
     TooLarge {
@@ -78,6 +93,9 @@ pub enum ClaimError {
         /// How much there is.
         total: u64,
     },
+    /// The host's disk is nearly full, whoever filled it: what a new machine writes might be lost.
+    #[error(transparent)]
+    LowDisk(#[from] LowDisk),
     /// The machine did not start.
     #[error("the sandbox could not be started")]
     Start(#[source] StartError),

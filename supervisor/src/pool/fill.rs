@@ -7,9 +7,10 @@ use tokio::sync::watch;
 
 use super::config::PooledTemplate;
 use super::lease::Ready;
-use super::policy::Kind;
+use super::stock::Kind;
 use crate::agent::{AgentError, Code, ExecuteRequest, Finished, Language, Outcome, Program, Refusal};
 use crate::host::cgroup::Precedence;
+use crate::host::disk::LowDisk;
 use crate::vm::{Identity, Plan, StartError, Vm, VmHost, prepare_clone, restore_clone};
 
 /// How long each program that primes a machine may take, on a busy host.
@@ -30,6 +31,8 @@ pub(super) enum FillError {
     Unfit(Outcome),
     #[error("it could not be renewed")]
     Renew(#[source] StartError),
+    #[error(transparent)]
+    LowDisk(LowDisk),
     #[error("the pool is shutting down")]
     Closing,
 }

@@ -18,6 +18,7 @@ use super::status::PoolStatus;
 use crate::config::TemplateName;
 use crate::engine::{Stopwatch, Timings};
 use crate::host::cgroup::CpuQuota;
+use crate::host::disk::Reserve;
 use crate::vm::{Identity, Plan, StartError, Vm, VmHost, Waiting, restore_clone};
 
 /// What a caller wants.
@@ -25,8 +26,8 @@ use crate::vm::{Identity, Plan, StartError, Vm, VmHost, Waiting, restore_clone};
 pub struct ClaimRequest {
     /// The template.
     pub template: TemplateName,
-    /// Whose turn it is taken from.
-    pub tenant: String,
+    /// Whose turn it is taken from; `None` for who runs the host, who waits behind no tenant.
+    pub tenant: Option<String>,
     /// A share of the host's processors; `None` gives one per virtual one.
     pub cpu: Option<CpuQuota>,
     /// Who the machine is to be.
@@ -46,6 +47,7 @@ pub struct Pool {
 #[derive(Debug)]
 struct Shared {
     host: Arc<VmHost>,
+    disk: Arc<Reserve>,
     templates: Vec<Arc<PooledTemplate>>,
     renew_deadline: Duration,
     next_ticket: AtomicU64,
@@ -57,18 +59,29 @@ impl Pool {
     pub fn start(host: Arc<VmHost>, templates: Vec<PooledTemplate>, config: PoolConfig) -> Self {
         let templates: Vec<_> = templates.into_iter().map(Arc::new).collect();
         let renew_deadline = config.renew_deadline;
+        let disk = Arc::new(Reserve::new(host.run_dir(), config.disk_reserve_mib));
         let (requests, received) = mpsc::unbounded_channel();
         let ends = (requests.downgrade(), received);
-        let (actor, status) = Actor::new(Arc::clone(&host), &templates, config, ends);
+        let (actor, status) = Actor::new((Arc::clone(&host), Arc::clone(&disk)), &templates, config, ends);
         tokio::spawn(actor.run());
         let next_ticket = AtomicU64::new(0);
-        Self { shared: Arc::new(Shared { host, templates, renew_deadline, next_ticket }), requests, status }
+        Self {
+            shared: Arc::new(Shared { host, disk, templates, renew_deadline, next_ticket }),
+            requests,
+            status,
+        }
     }
 
     /// The templates machines are handed out of.
     #[must_use]
     pub fn templates(&self) -> &[Arc<PooledTemplate>] {
         &self.shared.templates
+    }
+
+    /// What stays free on the disk machines write to.
+    #[must_use]
+    pub fn disk(&self) -> &Reserve {
+        &self.shared.disk
     }
 
     /// How it stands.
@@ -109,6 +122,7 @@ impl Pool {
         let Some(at) = self.shared.templates.iter().position(named) else {
             return Err(ClaimError::UnknownTemplate { template: request.template });
         };
+        self.shared.disk.check()?;
         let template = Arc::clone(&self.shared.templates[at]);
         let mut grant = self.admit(at, &template, &request).await?;
         let queued = asked.elapsed();

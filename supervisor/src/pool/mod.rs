@@ -19,6 +19,7 @@ mod policy;
 mod queue;
 mod shelf;
 mod status;
+mod stock;
 
 pub use config::{PoolConfig, PooledTemplate, Watermarks};
 pub use error::{ClaimError, Resource, Shortage};

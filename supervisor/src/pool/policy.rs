@@ -7,96 +7,40 @@
 //! ```
 //!
 //! The actor tells it what happened and calls [`Policy::next`] until there is nothing to do.
+//!
+//! Claims are met in the order of turns. One that cannot be met now does not keep others from what they can have: they
+//! go past it, [`MAX_OVERTAKEN`] times. Then it holds the queue, and what becomes free is kept for it until it is met
+//! or gives up. The operator goes past everyone, or it could not look after a host whose queue is held.
 
-use super::config::Watermarks;
 use super::error::{Resource, Shortage};
 use super::queue::FairQueue;
+use super::stock::{Kind, Room, Shape, Stock};
+
+/// How often others go past a claim that cannot be met before it holds the queue.
+pub(super) const MAX_OVERTAKEN: u32 = 16;
 
 /// What a claim is charged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Demand {
-    pub(super) memory_mib: u64,
+    pub(super) room: Room,
     pub(super) cpu_millis: u64,
 }
 
-/// Things that are made ahead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
-    /// A restored machine.
-    Parked,
-    /// A monitor without its snapshot.
-    Prespawned,
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker<'a> {
+    Tenant(&'a str),
+    /// Who runs the host: has a place when the queue is full of tenants, and goes past a claim that holds it.
+    Operator,
 }
 
-/// What a template's machines cost, and how many are made ahead.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    /// A machine's memory, the monitor's own included.
-    pub(super) memory_mib: u64,
-    /// A waiting monitor's memory; at most a machine's.
-    pub(super) waiting_mib: u64,
-    pub(super) parked: Watermarks,
-    pub(super) prespawned: u32,
-}
-
-impl Shape {
-    pub(super) fn cost(&self, kind: Kind) -> u64 {
-        match kind {
-            Kind::Parked => self.memory_mib,
-            Kind::Prespawned => self.waiting_mib,
+impl Asker<'_> {
+    /// Whose turn it is taken from. No tenant has an empty name.
+    fn turn(&self) -> &str {
+        match self {
+            Self::Tenant(name) => name,
+            Self::Operator => "",
         }
-    }
-}
-
-/// What there is of one kind.
-#[derive(Debug, Clone, Copy, Default)]
-struct Count {
-    ready: u32,
-    filling: u32,
-}
-
-/// What there is of one template.
-#[derive(Debug)]
-struct Stock {
-    shape: Shape,
-    parked: Count,
-    prespawned: Count,
-    /// Between the watermarks, on the way up.
-    rising: bool,
-    /// Its last refill failed a moment ago.
-    resting: bool,
-}
-
-impl Stock {
-    fn count(&mut self, kind: Kind) -> &mut Count {
-        match kind {
-            Kind::Parked => &mut self.parked,
-            Kind::Prespawned => &mut self.prespawned,
-        }
-    }
-
-    fn memory(&self) -> u64 {
-        let of = |count: Count, cost: u64| u64::from(count.ready + count.filling) * cost;
-        of(self.parked, self.shape.memory_mib) + of(self.prespawned, self.shape.waiting_mib)
-    }
-
-    /// How many are there or on their way, if more are wanted.
-    fn wanted(&mut self, kind: Kind) -> Option<u32> {
-        if self.resting {
-            return None;
-        }
-        let Count { ready, filling } = *self.count(kind);
-        let level = ready + filling;
-        let target = match kind {
-            Kind::Parked => {
-                let Watermarks { low, high } = self.shape.parked;
-                let high = high.max(low);
-                self.rising = level < low || (self.rising && level < high);
-                if self.rising { high } else { 0 }
-            }
-            Kind::Prespawned => self.shape.prespawned,
-        };
-        (level < target).then_some(level)
     }
 }
 
@@ -106,6 +50,25 @@ struct Asked {
     ticket: u64,
     template: usize,
     cpu_millis: u64,
+    operator: bool,
+    /// How often a tenant went past it since it was its tenant's first.
+    overtaken: u32,
+}
+
+impl Asked {
+    /// Whether tenants may still go past it.
+    fn holds(&self) -> bool {
+        self.overtaken >= MAX_OVERTAKEN
+    }
+}
+
+/// How many may wait, and how many machines are made ahead at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Claims of all tenants together; the operator's own are as many again.
+    pub(super) max_queued: usize,
+    pub(super) max_queued_per_tenant: usize,
+    pub(super) fill_parallel: usize,
 }
 
 /// Why a claim may not even wait.
@@ -113,6 +76,7 @@ struct Asked {
 pub(super) enum Refused {
     TooLarge { resource: Resource, asked: u64, total: u64 },
     QueueFull,
+    ShareFull { most: usize },
 }
 
 /// Something to do now.
@@ -129,7 +93,12 @@ pub(super) enum Decision {
 /// Whether a claim can have its machine.
 enum Way {
     Now(Option<Kind>),
-    Evict { template: usize, kind: Kind },
+    Evict {
+        template: usize,
+        kind: Kind,
+    },
+    /// What it needs is on its way out: it is not overtaken.
+    Soon,
     Wait(Shortage),
 }
 
@@ -138,59 +107,71 @@ enum Way {
 pub(super) struct Policy {
     total: Demand,
     claimed: Demand,
-    leaving_mib: u64,
+    leaving: Room,
     stocks: Vec<Stock>,
     queue: FairQueue<Asked>,
-    max_queued: usize,
-    parallel: usize,
+    bounds: Bounds,
     closed: bool,
 }
 
 impl Policy {
-    pub(super) fn new(total: Demand, shapes: Vec<Shape>, max_queued: usize, parallel: usize) -> Self {
-        let stock = |shape| Stock {
-            shape,
-            parked: Count::default(),
-            prespawned: Count::default(),
-            rising: false,
-            resting: false,
-        };
+    pub(super) fn new(total: Demand, shapes: Vec<Shape>, bounds: Bounds) -> Self {
         Self {
             total,
             claimed: Demand::default(),
-            leaving_mib: 0,
-            stocks: shapes.into_iter().map(stock).collect(),
+            leaving: Room::default(),
+            stocks: shapes.into_iter().map(Stock::new).collect(),
             queue: FairQueue::default(),
-            max_queued,
-            parallel,
+            bounds,
             closed: false,
         }
     }
 
-    /// Puts a claim in the queue, unless it can never be met or too many wait.
+    /// Puts a claim in the queue, unless it can never be met or too many wait, in all or of its tenant.
     pub(super) fn ask(
         &mut self,
         ticket: u64,
-        tenant: &str,
+        asker: Asker<'_>,
         template: usize,
         cpu_millis: u64,
     ) -> Result<(), Refused> {
-        let memory = self.stocks[template].shape.memory_mib;
+        let Room { memory_mib, disk_mib } = self.stocks[template].shape.machine;
         for (resource, asked, total) in [
-            (Resource::Memory, memory, self.total.memory_mib),
+            (Resource::Memory, memory_mib, self.total.room.memory_mib),
+            (Resource::Disk, disk_mib, self.total.room.disk_mib),
             (Resource::Cpu, cpu_millis, self.total.cpu_millis),
         ] {
             if asked > total {
                 return Err(Refused::TooLarge { resource, asked, total });
             }
         }
-        let asked = Asked { ticket, template, cpu_millis };
-        let at_once = self.queue.len() == 0 && matches!(self.way(&asked), Way::Now(_));
-        if !at_once && self.queue.len() >= self.max_queued {
-            return Err(Refused::QueueFull);
+        let operator = asker == Asker::Operator;
+        let asked = Asked { ticket, template, cpu_millis, operator, overtaken: 0 };
+        if !self.at_once(asker, &asked) {
+            let Bounds { max_queued, max_queued_per_tenant: most, .. } = self.bounds;
+            let own = self.queue.of(asker.turn());
+            if !operator && own >= most {
+                return Err(Refused::ShareFull { most });
+            }
+            let others = self.queue.iter().filter(|other| other.operator == operator).count();
+            if others >= max_queued {
+                return Err(Refused::QueueFull);
+            }
         }
-        self.queue.push(tenant, asked);
+        self.queue.push(asker.turn(), asked);
         Ok(())
+    }
+
+    /// Whether a claim would be met before it has waited at all.
+    fn at_once(&self, asker: Asker<'_>, asked: &Asked) -> bool {
+        let first = self.queue.of(asker.turn()) == 0;
+        let held = self.queue.fronts().any(|other| self.blocks(other));
+        first && (asked.operator || !held) && matches!(self.way(asked), Way::Now(_))
+    }
+
+    /// Whether no tenant may go past a claim now.
+    fn blocks(&self, asked: &Asked) -> bool {
+        asked.holds() || !matches!(self.way(asked), Way::Wait(_))
     }
 
     /// Takes a claim out of the queue and says what it waited for; nothing if it does not wait.
@@ -198,7 +179,7 @@ impl Policy {
         let asked = self.queue.remove(|asked| asked.ticket == ticket)?;
         Some(match self.way(&asked) {
             Way::Now(_) => Shortage::Turn,
-            Way::Evict { .. } => Shortage::Memory,
+            Way::Evict { .. } | Way::Soon => self.shortage(&asked),
             Way::Wait(shortage) => shortage,
         })
     }
@@ -208,55 +189,91 @@ impl Policy {
         if self.closed {
             return None;
         }
-        let Some(asked) = self.queue.front().copied() else { return self.fill(0) };
-        match self.way(&asked) {
-            Way::Now(from) => {
-                self.queue.pop();
+        match self.choose() {
+            Some((turn, Way::Now(from))) => {
+                let asked = self.queue.fronts().nth(turn).copied()?;
+                if !asked.operator {
+                    self.queue.fronts_mut().take(turn).for_each(|passed| passed.overtaken += 1);
+                }
+                self.queue.take(turn);
                 Some(self.grant(asked, from))
             }
-            Way::Evict { template, kind } => {
+            Some((_, Way::Evict { template, kind })) => {
                 self.leave(template, kind);
                 Some(Decision::Evict { template, kind })
             }
-            // What is made now must not take the room the first in the queue waits for.
-            Way::Wait(_) => self.fill(self.stocks[asked.template].shape.memory_mib),
+            // What is made now must not take the room that somebody waits for.
+            _ => {
+                let waited_for = self.queue.fronts().map(|asked| self.stocks[asked.template].shape.machine);
+                self.fill(waited_for.fold(Room::default(), Room::plus))
+            }
         }
     }
 
+    /// The first claim in the order of turns that can be met or evict somebody, and that need not wait behind another.
+    fn choose(&self) -> Option<(usize, Way)> {
+        let mut held = false;
+        for (turn, asked) in self.queue.fronts().enumerate() {
+            if held && !asked.operator {
+                continue;
+            }
+            match self.way(asked) {
+                way @ (Way::Now(_) | Way::Evict { .. }) => return Some((turn, way)),
+                Way::Soon => held = true,
+                Way::Wait(_) => held |= asked.holds(),
+            }
+        }
+        None
+    }
+
     fn grant(&mut self, asked: Asked, from: Option<Kind>) -> Decision {
-        let Asked { ticket, template, cpu_millis } = asked;
+        let Asked { ticket, template, cpu_millis, .. } = asked;
         let stock = &mut self.stocks[template];
         if let Some(kind) = from {
             stock.count(kind).ready -= 1;
         }
-        let demand = Demand { memory_mib: stock.shape.memory_mib, cpu_millis };
-        self.claimed.memory_mib += demand.memory_mib;
+        let demand = Demand { room: stock.shape.machine, cpu_millis };
+        self.claimed.room = self.claimed.room.plus(demand.room);
         self.claimed.cpu_millis += demand.cpu_millis;
         Decision::Grant { ticket, template, from, demand }
     }
 
-    /// How a claim can be met. A parked machine of its own template costs no memory, since it has it.
+    /// How a claim can be met. A parked machine of its own template takes up nothing new, since it is there.
     fn way(&self, asked: &Asked) -> Way {
         if self.claimed.cpu_millis + asked.cpu_millis > self.total.cpu_millis {
             return Way::Wait(Shortage::Cpu);
         }
-        let Stock { shape, parked, prespawned, .. } = &self.stocks[asked.template];
-        let (from, need) = match (parked.ready, prespawned.ready) {
-            (1.., _) => (Some(Kind::Parked), 0),
-            (0, 1..) => (Some(Kind::Prespawned), shape.memory_mib - shape.waiting_mib),
-            (0, 0) => (None, shape.memory_mib),
-        };
-        let free = self.total.memory_mib.saturating_sub(self.used_mib());
-        if need <= free {
+        let (from, need) = self.need(asked);
+        let free = self.total.room.minus(self.used());
+        if need.fits(free) {
             return Way::Now(from);
         }
         // What is on its way out is waited for before anything else is sent after it.
-        let short = need.saturating_sub(free + self.leaving_mib);
-        let own = (asked.template, from);
-        match self.victim(own).filter(|_| short > 0 && self.evictable(own) >= short) {
-            Some((template, kind)) => Way::Evict { template, kind },
-            None => Way::Wait(Shortage::Memory),
+        let short = need.minus(free.plus(self.leaving));
+        if short == Room::default() {
+            return Way::Soon;
         }
+        let own = (asked.template, from);
+        match self.victim(own, short).filter(|_| short.fits(self.evictable(own))) {
+            Some((template, kind)) => Way::Evict { template, kind },
+            None => Way::Wait(self.shortage(asked)),
+        }
+    }
+
+    /// What a claim would take, and the room that needs beside what is there.
+    fn need(&self, asked: &Asked) -> (Option<Kind>, Room) {
+        let Stock { shape, parked, prespawned, .. } = &self.stocks[asked.template];
+        match (parked.ready, prespawned.ready) {
+            (1.., _) => (Some(Kind::Parked), Room::default()),
+            (0, 1..) => (Some(Kind::Prespawned), shape.machine.minus(shape.waiting)),
+            (0, 0) => (None, shape.machine),
+        }
+    }
+
+    /// Which kind of room a claim lacks.
+    fn shortage(&self, asked: &Asked) -> Shortage {
+        let free = self.total.room.minus(self.used());
+        if self.need(asked).1.memory_mib > free.memory_mib { Shortage::Memory } else { Shortage::Disk }
     }
 
     /// How many of these may give way to a claim that itself takes `own`.
@@ -269,38 +286,40 @@ impl Policy {
         ready - u32::from(own == (template, Some(kind)) && ready > 0)
     }
 
-    fn evictable(&self, own: (usize, Option<Kind>)) -> u64 {
+    fn evictable(&self, own: (usize, Option<Kind>)) -> Room {
         let of = |template: usize, kind| {
-            u64::from(self.spare(own, template, kind)) * self.stocks[template].shape.cost(kind)
+            self.stocks[template].shape.cost(kind).times(self.spare(own, template, kind))
         };
-        (0..self.stocks.len()).map(|at| of(at, Kind::Parked) + of(at, Kind::Prespawned)).sum()
+        let both = |at| of(at, Kind::Parked).plus(of(at, Kind::Prespawned));
+        (0..self.stocks.len()).map(both).fold(Room::default(), Room::plus)
     }
 
     /// Parked machines go first, of the template that has most beyond what it should have at least.
-    fn victim(&self, own: (usize, Option<Kind>)) -> Option<(usize, Kind)> {
+    fn victim(&self, own: (usize, Option<Kind>), short: Room) -> Option<(usize, Kind)> {
         let beyond = |at: &usize| {
             let stock = &self.stocks[*at];
             i64::from(stock.parked.ready) - i64::from(stock.shape.parked.low)
         };
         let having = |kind| {
-            (0..self.stocks.len())
-                .filter(move |at| self.spare(own, *at, kind) > 0 && self.stocks[*at].shape.cost(kind) > 0)
+            (0..self.stocks.len()).filter(move |at| {
+                self.spare(own, *at, kind) > 0 && self.stocks[*at].shape.cost(kind).helps(short)
+            })
         };
         let parked = having(Kind::Parked).max_by_key(beyond).map(|at| (at, Kind::Parked));
         parked.or_else(|| having(Kind::Prespawned).next().map(|at| (at, Kind::Prespawned)))
     }
 
     /// What to make next, if there is room beside `reserve`: of what is wanted, what there is least of.
-    fn fill(&mut self, reserve: u64) -> Option<Decision> {
+    fn fill(&mut self, reserve: Room) -> Option<Decision> {
         let filling = |stock: &Stock| (stock.parked.filling + stock.prespawned.filling) as usize;
-        if self.stocks.iter().map(filling).sum::<usize>() >= self.parallel {
+        if self.stocks.iter().map(filling).sum::<usize>() >= self.bounds.fill_parallel {
             return None;
         }
-        let free = self.total.memory_mib.saturating_sub(self.used_mib() + reserve);
+        let free = self.total.room.minus(self.used().plus(reserve));
         for kind in [Kind::Parked, Kind::Prespawned] {
             let wanted = self.stocks.iter_mut().enumerate().filter_map(|(template, stock)| {
                 let level = stock.wanted(kind)?;
-                (stock.shape.cost(kind) <= free).then_some((level, template))
+                stock.shape.cost(kind).fits(free).then_some((level, template))
             });
             if let Some((_, template)) = wanted.min() {
                 self.stocks[template].count(kind).filling += 1;
@@ -327,37 +346,38 @@ impl Policy {
         self.stocks[template].parked.ready -= 1;
     }
 
-    /// One that was ready is being ended; its memory is free when it is [`gone`](Self::gone).
+    /// One that was ready is being ended; its room is free when it is [`gone`](Self::gone).
     pub(super) fn leave(&mut self, template: usize, kind: Kind) {
         let stock = &mut self.stocks[template];
         stock.count(kind).ready -= 1;
-        self.leaving_mib += stock.shape.cost(kind);
+        self.leaving = self.leaving.plus(stock.shape.cost(kind));
     }
 
     /// One that was leaving is gone.
     pub(super) fn gone(&mut self, template: usize, kind: Kind) {
-        self.leaving_mib -= self.stocks[template].shape.cost(kind);
+        self.leaving = self.leaving.minus(self.stocks[template].shape.cost(kind));
     }
 
     /// A claim has given its machine back.
     pub(super) fn release(&mut self, demand: Demand) {
-        self.claimed.memory_mib -= demand.memory_mib;
+        self.claimed.room = self.claimed.room.minus(demand.room);
         self.claimed.cpu_millis -= demand.cpu_millis;
     }
 
     /// Nothing is granted or made any more; the claims that waited.
     pub(super) fn close(&mut self) -> Vec<u64> {
         self.closed = true;
-        std::iter::from_fn(|| self.queue.pop()).map(|asked| asked.ticket).collect()
+        std::iter::from_fn(|| self.queue.take(0)).map(|asked| asked.ticket).collect()
     }
 
     pub(super) fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Memory of everything that is there, on its way in, or on its way out.
-    pub(super) fn used_mib(&self) -> u64 {
-        self.claimed.memory_mib + self.leaving_mib + self.stocks.iter().map(Stock::memory).sum::<u64>()
+    /// Memory and disk of everything that is there, on its way in, or on its way out.
+    pub(super) fn used(&self) -> Room {
+        let there = self.claimed.room.plus(self.leaving);
+        self.stocks.iter().map(Stock::room).fold(there, Room::plus)
     }
 
     pub(super) fn used_millis(&self) -> u64 {

@@ -1,7 +1,6 @@
 //! A queue that is fair to tenants: they take turns, and within one the first comes first.
 //!
-//! Pure. Whoever is at the front stays there until it is taken or gives up, so that a request that needs much
-//! is not overtaken for ever by requests that need little.
+//! Pure. It keeps the line; who in it is served next, and who may go past whom, is the policy's to say.
 
 use std::collections::VecDeque;
 
@@ -32,14 +31,30 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Whose turn it is.
-    pub(super) fn front(&self) -> Option<&T> {
-        self.tenants.front().and_then(|(_, items)| items.front())
+    /// How many a tenant has in it.
+    pub(super) fn of(&self, tenant: &str) -> usize {
+        self.tenants.iter().find(|(name, _)| name == tenant).map_or(0, |(_, items)| items.len())
     }
 
-    /// Takes the item at the front; its tenant goes to the end of the line.
-    pub(super) fn pop(&mut self) -> Option<T> {
-        let (tenant, mut items) = self.tenants.pop_front()?;
+    /// Each tenant's first item, in the order of turns.
+    pub(super) fn fronts(&self) -> impl Iterator<Item = &T> {
+        self.tenants.iter().filter_map(|(_, items)| items.front())
+    }
+
+    /// The same, to be changed.
+    pub(super) fn fronts_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.tenants.iter_mut().filter_map(|(_, items)| items.front_mut())
+    }
+
+    /// Everything in it, in no particular order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.tenants.iter().flat_map(|(_, items)| items)
+    }
+
+    /// Takes the first item of the tenant whose turn comes after `turn` others; the tenant goes to the end of the
+    /// line.
+    pub(super) fn take(&mut self, turn: usize) -> Option<T> {
+        let (tenant, mut items) = self.tenants.remove(turn)?;
         let item = items.pop_front();
         self.len -= usize::from(item.is_some());
         if !items.is_empty() {
@@ -71,7 +86,7 @@ mod tests {
     use super::*;
 
     fn drained(mut queue: FairQueue<u32>) -> Vec<u32> {
-        std::iter::from_fn(|| queue.pop()).collect()
+        std::iter::from_fn(|| queue.take(0)).collect()
     }
 
     #[test]
@@ -81,8 +96,21 @@ mod tests {
             queue.push(tenant, item);
         }
         assert_eq!(queue.len(), 6);
-        assert_eq!(queue.front(), Some(&1));
+        assert_eq!(queue.fronts().collect::<Vec<_>>(), [&1, &10, &20]);
+        assert_eq!([queue.of("a"), queue.of("b"), queue.of("c"), queue.of("d")], [3, 2, 1, 0]);
         assert_eq!(drained(queue), [1, 10, 20, 2, 11, 3]);
+    }
+
+    #[test]
+    fn who_is_served_out_of_turn_has_had_its_turn() {
+        let mut queue = FairQueue::default();
+        for (tenant, item) in [("a", 1), ("b", 10), ("b", 11), ("c", 20)] {
+            queue.push(tenant, item);
+        }
+        assert_eq!(queue.take(1), Some(10));
+        assert_eq!(queue.take(3), None);
+        assert_eq!(queue.len(), 3);
+        assert_eq!(drained(queue), [1, 20, 11]);
     }
 
     #[test]

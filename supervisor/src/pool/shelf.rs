@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::config::PooledTemplate;
 use super::lease::{Ready, StartKind};
-use super::policy::Kind;
 use super::status::TemplateStatus;
+use super::stock::Kind;
 
 /// What is there of one template, beside the numbers in the policy.
 #[derive(Debug)]

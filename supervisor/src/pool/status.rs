@@ -18,6 +18,12 @@ pub struct PoolStatus {
     pub memory_mib: Level,
     /// Processors in thousandths: claimed.
     pub cpu_millis: Level,
+    /// Disk in MiB, likewise: the sizes of scratch disks.
+    pub disk_mib: Level,
+    /// What is free on the file system they are on, when it was last looked at.
+    pub disk_free_mib: u64,
+    /// That is less than the reserve: nothing new is begun.
+    pub disk_low: bool,
     /// Claims that wait for room.
     pub queued: usize,
     /// No claims are taken any more.

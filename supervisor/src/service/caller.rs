@@ -66,6 +66,8 @@ pub struct Quotas {
     pub cpu_millis: Option<u64>,
     /// Memory over all its sandboxes, in MiB.
     pub memory_mib: Option<u64>,
+    /// Scratch disks of all its sandboxes, in MiB.
+    pub disk_mib: Option<u64>,
 }
 
 /// Who calls.
@@ -89,6 +91,12 @@ impl Caller {
     #[must_use]
     pub fn local() -> Self {
         Self { tenant: Self::LOCAL.into(), token: None, scopes: Scopes::ALL, quotas: Quotas::default() }
+    }
+
+    /// Whether it came over the socket without a token: who runs the host.
+    #[must_use]
+    pub fn is_operator(&self) -> bool {
+        self.token.is_none()
     }
 
     /// Refuses a caller that lacks a scope.

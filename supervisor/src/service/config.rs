@@ -31,6 +31,8 @@ pub struct ServiceConfig {
     pub pids: u32,
     /// How long a request waits for room.
     pub queue_wait: Duration,
+    /// The longest it may ask to.
+    pub max_queue_wait: Duration,
     /// Records of ended sandboxes that are kept.
     pub ended_kept: usize,
     /// For how long.
@@ -56,6 +58,7 @@ impl ServiceConfig {
             max_download_bytes: 8 << 30,
             pids: 512,
             queue_wait: Duration::from_secs(10),
+            max_queue_wait: Duration::from_secs(60),
             ended_kept: 1_000,
             ended_kept_for: Duration::from_secs(600),
             timeline_entries: 256,

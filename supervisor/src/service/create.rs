@@ -80,13 +80,19 @@ impl Service {
         let template = self.template(&name)?;
         let limits = self.limits(&spec, &template)?;
         let (ttl, idle) = self.clocks(spec.ttl, spec.idle_timeout)?;
+        let wait = self.queue_wait(spec.queue)?;
         let memory_mib = u64::from(template.source.recipe.memory_mib);
-        let asked = Held { sandboxes: 1, cpu_millis: limits.cpu_millis.into(), memory_mib };
+        let asked = Held {
+            sandboxes: 1,
+            cpu_millis: limits.cpu_millis.into(),
+            memory_mib,
+            disk_mib: template.source.recipe.scratch_mib,
+        };
         let quota = self.hold(caller, asked)?;
         let id = SandboxId::random().map_err(ServiceError::Random)?;
         let request = ClaimRequest {
             template: name.clone(),
-            tenant: caller.tenant.clone(),
+            tenant: (!caller.is_operator()).then(|| caller.tenant.clone()),
             cpu: (spec.cpu_millis != 0).then_some(CpuQuota { millis: limits.cpu_millis }),
             identity: Identity {
                 limits: SandboxLimits {
@@ -99,7 +105,7 @@ impl Service {
                 env,
                 ..Identity::default()
             },
-            wait: spec.queue.unwrap_or(self.config().queue_wait).min(self.config().max_ttl),
+            wait,
         };
         let lease = self.pool().claim(request).await.map_err(|error| match error {
             ClaimError::UnknownTemplate { .. } => ServiceError::UnknownTemplate { name: name.clone() },
@@ -176,13 +182,20 @@ impl Service {
         })
     }
 
+    /// How long a claim may wait. Bounded, since one that cannot be met may keep others waiting.
+    fn queue_wait(&self, asked: Option<Duration>) -> Result<Duration, ServiceError> {
+        let most = self.config().max_queue_wait;
+        let wait = asked.unwrap_or(self.config().queue_wait.min(most));
+        ServiceError::bound("queue_millis", millis(wait), millis(most))?;
+        Ok(wait)
+    }
+
     /// The clocks a sandbox starts with.
     fn clocks(
         &self,
         ttl: Option<Duration>,
         idle: Option<Duration>,
     ) -> Result<(Duration, Option<Duration>), ServiceError> {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let most = self.config().max_ttl;
         let ttl = ttl.unwrap_or(self.config().ttl);
         ServiceError::bound("ttl_millis", millis(ttl), millis(most))?;
@@ -192,6 +205,10 @@ impl Service {
         }
         Ok((ttl, idle))
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Where a machine came from, as metrics say it.

@@ -8,6 +8,7 @@ use super::caller::Scope;
 use super::sandbox::End;
 use crate::agent::{AgentError, Refusal};
 use crate::config::TemplateName;
+use crate::host::disk::LowDisk;
 use crate::pool::ClaimError;
 
 /// A call that failed.
@@ -72,6 +73,9 @@ pub enum ServiceError {
     /// No machine could be had.
     #[error(transparent)]
     Claim(ClaimError),
+    /// The host's disk is nearly full, and what is written might be lost.
+    #[error(transparent)]
+    LowDisk(LowDisk),
     /// The agent refused, or the call failed without ending the sandbox.
     #[error(transparent)]
     Agent(AgentError),
@@ -131,10 +135,12 @@ impl ServiceError {
             Self::Claim(error) => match error {
                 ClaimError::UnknownTemplate { .. } => "unknown_template",
                 ClaimError::Full { .. } | ClaimError::TooLarge { .. } => "host_full",
-                ClaimError::QueueFull { .. } => "queue_full",
+                ClaimError::QueueFull { .. } | ClaimError::ShareFull { .. } => "queue_full",
+                ClaimError::LowDisk(_) => "host_disk_full",
                 ClaimError::Start(_) => "start_failed",
                 ClaimError::ShuttingDown => "shutting_down",
             },
+            Self::LowDisk(_) => "host_disk_full",
             Self::Agent(error) => agent_word(error),
             Self::Machine(_) | Self::Random(_) => "internal",
             Self::KeyReused => "key_reused",

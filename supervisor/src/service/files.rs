@@ -11,7 +11,9 @@ use super::call::Call;
 use super::caller::{Caller, Scope};
 use super::error::ServiceError;
 use super::registry::Service;
-use crate::agent::{Downloaded, FileInfo, GuestPath, Listing, TransferPatience, UploadOptions};
+use crate::agent::{
+    AgentError, Downloaded, FileInfo, GuestPath, Listing, Refusal, TransferPatience, UploadOptions,
+};
 
 /// How long a look at files may take.
 const LOOK: Duration = Duration::from_secs(60);
@@ -19,7 +21,8 @@ const LOOK: Duration = Duration::from_secs(60);
 const REMOVE: Duration = Duration::from_secs(600);
 
 impl Service {
-    /// Writes one file, whole or not at all.
+    /// Writes one file, whole or not at all: it is on the sandbox's disk when this returns. While the host's disk is
+    /// nearly full, nothing is taken that might not be.
     ///
     /// # Errors
     /// See [`ServiceError`].
@@ -32,10 +35,16 @@ impl Service {
         source: impl AsyncRead + Unpin + Send,
     ) -> Result<FileInfo, ServiceError> {
         let mut call = self.file_call(caller, sandbox, "upload", path)?;
+        if let Err(low) = self.pool().disk().check() {
+            let refused = Err(ServiceError::LowDisk(low));
+            call.done(&refused);
+            return refused;
+        }
         let agent = call.sandbox().vm.agent().clone();
         let counter = AtomicU64::new(0);
         let source = Counted { inner: source, counter: &counter };
         let done = call.wait(agent.upload(path, options, source, self.patience())).await;
+        let done = done.map_err(|error| self.blame_disk(error));
         call.note(|entry| entry.bytes_in = counter.load(Ordering::Relaxed));
         call.done(&done);
         done
@@ -115,6 +124,18 @@ impl Service {
         let done = call.wait(call.sandbox().vm.agent().remove(path, recursive, REMOVE)).await;
         call.done(&done);
         done
+    }
+
+    /// A guest cannot tell why its disk failed. Where the host's is full, that is why.
+    fn blame_disk(&self, error: ServiceError) -> ServiceError {
+        let of_the_disk = matches!(
+            &error,
+            ServiceError::Agent(AgentError::Refused { kind: Refusal::Internal | Refusal::NoSpace, .. })
+        );
+        match self.pool().disk().check() {
+            Err(low) if of_the_disk => ServiceError::LowDisk(low),
+            _ => error,
+        }
     }
 
     /// A transfer may take as long as its sandbox may live: a slow caller is not a lost agent.

@@ -67,6 +67,7 @@ pub(super) struct Held {
     pub sandboxes: u64,
     pub cpu_millis: u64,
     pub memory_mib: u64,
+    pub disk_mib: u64,
 }
 
 impl Service {
@@ -199,11 +200,12 @@ impl Service {
     pub(super) fn hold(&self, caller: &Caller, asked: Held) -> Result<QuotaHold, ServiceError> {
         let mut sandboxes = self.lock();
         let held = sandboxes.held.entry(caller.tenant.clone()).or_default();
-        let Quotas { sandboxes: most_sandboxes, cpu_millis, memory_mib } = caller.quotas;
+        let Quotas { sandboxes: most_sandboxes, cpu_millis, memory_mib, disk_mib } = caller.quotas;
         for (what, now, more, most) in [
             ("sandboxes", held.sandboxes, asked.sandboxes, most_sandboxes),
             ("thousandths of processors", held.cpu_millis, asked.cpu_millis, cpu_millis),
             ("MiB of memory", held.memory_mib, asked.memory_mib, memory_mib),
+            ("MiB of disk", held.disk_mib, asked.disk_mib, disk_mib),
         ] {
             if let Some(most) = most.filter(|most| now.saturating_add(more) > *most) {
                 return Err(ServiceError::Quota { what, most });
@@ -212,6 +214,7 @@ impl Service {
         held.sandboxes += asked.sandboxes;
         held.cpu_millis += asked.cpu_millis;
         held.memory_mib += asked.memory_mib;
+        held.disk_mib += asked.disk_mib;
         Ok(QuotaHold { service: self.clone(), tenant: caller.tenant.clone(), held: asked })
     }
 
@@ -281,6 +284,7 @@ impl Drop for QuotaHold {
             held.sandboxes -= self.held.sandboxes;
             held.cpu_millis -= self.held.cpu_millis;
             held.memory_mib -= self.held.memory_mib;
+            held.disk_mib -= self.held.disk_mib;
             // Tenants come and go; who holds nothing is not remembered.
             if *held == Held::default() {
                 sandboxes.held.remove(&self.tenant);

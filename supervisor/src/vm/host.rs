@@ -154,6 +154,12 @@ impl VmHost {
         self.restores_repeated.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The directory machines' directories, and with them their disks, are in.
+    #[must_use]
+    pub fn run_dir(&self) -> &Path {
+        &self.instance
+    }
+
     /// The directory for a new machine.
     pub(super) fn work_dir(&self, id: super::VmId) -> PathBuf {
         self.instance.join(id.to_string())

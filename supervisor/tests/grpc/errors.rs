@@ -172,6 +172,10 @@ async fn hosts(table: &mut Table) {
         assert!(told.retry_after_millis > 0, "{told:?}");
     }
     waiting.abort();
+    let pool = PoolConfig { disk_reserve_mib: u64::MAX, ..PoolConfig::new(MIB, 1_000_000) };
+    let crammed = Place::with(Wishes { pool, ..Wishes::default() }).await;
+    let crammed = crammed.client().await.sandboxes.create(create(0)).await;
+    table.take(crammed, ErrorReason::HostDiskFull, true);
     place.service.shut_down(Duration::ZERO).await;
     table.take(client.sandboxes.create(create(0)).await, ErrorReason::ShuttingDown, true);
 }

@@ -27,7 +27,7 @@ pub async fn download(
     }
 }
 
-fn file(sandbox: &str, path: &str) -> v1::UploadFile {
+pub fn file(sandbox: &str, path: &str) -> v1::UploadFile {
     v1::UploadFile { sandbox: sandbox.into(), path: path.to_owned().into(), ..v1::UploadFile::default() }
 }
 
@@ -38,7 +38,7 @@ fn part(part: Up) -> v1::UploadRequest {
     v1::UploadRequest { part: Some(part) }
 }
 
-async fn upload(
+pub async fn upload(
     client: &mut Client,
     file: v1::UploadFile,
     content: &Bytes,
@@ -51,7 +51,7 @@ async fn upload(
     in_time("the upload", client.sandboxes.upload(futures::stream::iter(parts))).await
 }
 
-fn read(sandbox: &str, path: &str, max_bytes: u64) -> v1::DownloadRequest {
+pub fn read(sandbox: &str, path: &str, max_bytes: u64) -> v1::DownloadRequest {
     v1::DownloadRequest { sandbox: sandbox.into(), path: path.to_owned().into(), max_bytes }
 }
 

@@ -2,6 +2,7 @@
 //! guest, and that nobody's misbehaviour reaches anyone else.
 
 mod auth;
+mod disk;
 mod errors;
 mod execute;
 mod files;
@@ -10,6 +11,7 @@ mod idempotency;
 mod lifecycle;
 mod live;
 mod place;
+mod queue;
 mod raw;
 mod sandboxes;
 mod shutdown;

@@ -37,6 +37,8 @@ pub const MIB: u64 = 64;
 pub struct Wishes {
     pub pool: PoolConfig,
     pub parked: u32,
+    /// Where its data is; else in a directory of its own.
+    pub data: Option<PathBuf>,
     pub service: fn(&mut ServiceConfig),
     pub ledger: Ledger,
     pub connections: ConnectionLimits,
@@ -51,6 +53,7 @@ impl Default for Wishes {
         Self {
             pool: PoolConfig::new(MIB * 64, 1_000_000),
             parked: 0,
+            data: None,
             service: |_| {},
             ledger: Ledger::in_memory(),
             connections: ConnectionLimits::default(),
@@ -81,17 +84,18 @@ impl Place {
 
     pub async fn with(wishes: Wishes) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
+        let data = wishes.data.clone().unwrap_or_else(|| dir.path().join("data"));
         let guests = Guests::default();
         let engine = FakeEngine::new(guests.handler());
         let config = VmHostConfig {
             engine: Arc::new(engine.clone()) as Arc<dyn Engine>,
             cgroups: CgroupManager::none("tests of the service need none"),
             require_limits: false,
-            data_dir: dir.path().join("data"),
+            data_dir: data.clone(),
             users: None,
         };
         let host = Arc::new(VmHost::open(config).expect("a host"));
-        let template = template(dir.path(), &host, wishes.parked).await;
+        let template = template(dir.path(), &data, &host, wishes.parked).await;
         let name = template.name().clone();
         let pool = Pool::start(host, vec![template], wishes.pool);
         let metrics = Arc::new(Metrics::new());
@@ -157,8 +161,8 @@ impl Place {
     }
 }
 
-async fn template(dir: &Path, host: &Arc<VmHost>, parked: u32) -> PooledTemplate {
-    let store = Store::open(&dir.join("data")).expect("a store");
+async fn template(dir: &Path, data: &Path, host: &Arc<VmHost>, parked: u32) -> PooledTemplate {
+    let store = Store::open(data).expect("a store");
     let artifact = |file: &str| {
         let path = dir.join(file);
         fs::write(&path, file).expect("written");

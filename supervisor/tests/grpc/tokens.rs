@@ -19,6 +19,7 @@ async fn quotas_bound_a_tenant_and_are_given_back() {
     let count = secret("count", Quota { max_sandboxes: Some(3), ..Quota::default() });
     let cpu = secret("cpu", Quota { max_cpu_millis: Some(2500), ..Quota::default() });
     let memory = secret("memory", Quota { max_memory_mib: Some(MIB + 10), ..Quota::default() });
+    let disk = secret("disk", Quota { max_disk_mib: Some(16 + 10), ..Quota::default() });
     let place = Place::with(Wishes { tokens: Some(file.clone()), ..Wishes::default() }).await;
     let client = place.client_with(Some(&count)).await;
     let tries: Vec<_> = (0..12)
@@ -56,10 +57,12 @@ async fn quotas_bound_a_tenant_and_are_given_back() {
     let told = refused(more, Code::ResourceExhausted, ErrorReason::QuotaExceeded);
     assert!(told.retryable && !told.hint.is_empty());
     client.sandboxes.create(sized(500)).await.expect("exactly");
-    let mut client = place.client_with(Some(&memory)).await;
-    client.sandboxes.create(v1::CreateRequest::default()).await.expect("within");
-    let more = client.sandboxes.create(v1::CreateRequest::default()).await;
-    refused(more, Code::ResourceExhausted, ErrorReason::QuotaExceeded);
+    for secret in [&memory, &disk] {
+        let mut client = place.client_with(Some(secret)).await;
+        client.sandboxes.create(v1::CreateRequest::default()).await.expect("within");
+        let more = client.sandboxes.create(v1::CreateRequest::default()).await;
+        refused(more, Code::ResourceExhausted, ErrorReason::QuotaExceeded);
+    }
 }
 
 #[tokio::test]

@@ -118,15 +118,30 @@ impl ServerConfig {
 
     fn check_pool(&self, no: &mut impl FnMut(&str, String, &str)) {
         let pool = &self.pool;
-        for (key, factor) in
-            [("pool.cpu_overcommit", pool.cpu_overcommit), ("pool.memory_overcommit", pool.memory_overcommit)]
-        {
+        for (key, factor) in [
+            ("pool.cpu_overcommit", pool.cpu_overcommit),
+            ("pool.memory_overcommit", pool.memory_overcommit),
+            ("pool.disk_overcommit", pool.disk_overcommit),
+        ] {
             if !OVERCOMMIT.contains(&factor) {
                 no(key, format!("is {factor}"), "use a number from 0.1 to 1000; 1.0 hands out what is there");
             }
         }
         if pool.fill_parallel == 0 {
             no("pool.fill_parallel", "is 0: no machine would be made ready".to_owned(), "use 1 or more");
+        }
+        if pool.max_queued_per_tenant == 0 {
+            no("pool.max_queued_per_tenant", "is 0: no tenant could wait".to_owned(), "use 1 or more");
+        }
+        if pool.queue_wait_s > pool.max_queue_wait_s {
+            no(
+                "pool.queue_wait_s",
+                format!(
+                    "is {}, more than pool.max_queue_wait_s, which is {}",
+                    pool.queue_wait_s, pool.max_queue_wait_s
+                ),
+                "lower the one or raise the other",
+            );
         }
         for (name, template) in &pool.templates {
             if template.parked_low > template.parked_high {

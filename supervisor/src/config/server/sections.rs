@@ -92,14 +92,24 @@ section! {
         memory_budget_mib: u64 = 0;
         /// Processor time for sandboxes in thousandths of a core; 0 is the host's cores times `cpu_overcommit`.
         cpu_budget_millis: u64 = 0;
+        /// Disk for sandboxes in MiB, each charged its whole scratch disk; 0 is 90 % of what is free in the run directory at start.
+        disk_budget_mib: u64 = 0;
+        /// How many times over the disk budget is handed out. Above 1, programs may meet a disk that fails.
+        disk_overcommit: f64 = 1.0;
+        /// MiB that stay free on the run directory's file system: with less, new sandboxes and uploads are refused.
+        disk_reserve_mib: u64 = 1024;
         /// How many times over the processors are handed out.
         cpu_overcommit: f64 = 8.0;
         /// How many times over the memory budget is handed out. Above 1, sandboxes may meet the out-of-memory killer.
         memory_overcommit: f64 = 1.0;
-        /// Callers that may wait for room.
+        /// Callers that may wait for room. Who uses the socket without a token has as many places again.
         max_queued: usize = 256;
+        /// Callers of one tenant that may wait.
+        max_queued_per_tenant: usize = 64;
         /// Seconds a caller waits for room.
         queue_wait_s: u64 = 10;
+        /// The most a caller may ask for.
+        max_queue_wait_s: u64 = 60;
         /// Machines that are made ready at a time.
         fill_parallel: usize = 2;
         /// The templates that are loaded at start, each a table `[pool.templates.<name>]`.

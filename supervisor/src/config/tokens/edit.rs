@@ -93,6 +93,9 @@ fn entry(new: &NewToken, secret: &Secret) -> Result<Table, String> {
     if let Some(most) = new.quota.max_memory_mib {
         table["max_memory_mib"] = value(number(most)?);
     }
+    if let Some(most) = new.quota.max_disk_mib {
+        table["max_disk_mib"] = value(number(most)?);
+    }
     if let Some(expires) = new.expires {
         table["expires"] = value(expires.to_string());
     }

@@ -56,6 +56,7 @@ struct RawToken {
     max_sandboxes: Option<u32>,
     max_cpu_millis: Option<u64>,
     max_memory_mib: Option<u64>,
+    max_disk_mib: Option<u64>,
     expires: Option<String>,
 }
 
@@ -137,8 +138,17 @@ impl Tokens {
 }
 
 fn token(raw: RawToken) -> Result<Token, String> {
-    let RawToken { id, sha256, tenant, mut scopes, max_sandboxes, max_cpu_millis, max_memory_mib, expires } =
-        raw;
+    let RawToken {
+        id,
+        sha256,
+        tenant,
+        mut scopes,
+        max_sandboxes,
+        max_cpu_millis,
+        max_memory_mib,
+        max_disk_mib,
+        expires,
+    } = raw;
     let about = |message: String| format!("token {id}: {message}");
     check_tenant(&tenant).map_err(about)?;
     if scopes.is_empty() {
@@ -153,7 +163,7 @@ fn token(raw: RawToken) -> Result<Token, String> {
     Ok(Token {
         sha256: from_hex(&sha256).map_err(about)?,
         expires: expires.map(time).transpose()?,
-        quota: Quota { max_sandboxes, max_cpu_millis, max_memory_mib },
+        quota: Quota { max_sandboxes, max_cpu_millis, max_memory_mib, max_disk_mib },
         id,
         tenant,
         scopes,

@@ -25,7 +25,12 @@ impl Dir {
             id: id.parse().expect("an id"),
             tenant: "acme".into(),
             scopes: vec![Scope::Create, Scope::Exec],
-            quota: Quota { max_sandboxes: Some(3), max_cpu_millis: None, max_memory_mib: Some(4096) },
+            quota: Quota {
+                max_sandboxes: Some(3),
+                max_cpu_millis: None,
+                max_memory_mib: Some(4096),
+                max_disk_mib: Some(9000),
+            },
             expires,
         };
         create(&self.file(), &new).expect("made").secret

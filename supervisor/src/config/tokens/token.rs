@@ -121,6 +121,8 @@ pub struct Quota {
     pub max_cpu_millis: Option<u64>,
     /// Memory in MiB.
     pub max_memory_mib: Option<u64>,
+    /// Scratch disks in MiB.
+    pub max_disk_mib: Option<u64>,
 }
 
 /// One entry of the file.

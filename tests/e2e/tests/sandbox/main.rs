@@ -22,6 +22,7 @@ mod boot;
 mod clones;
 mod command_line;
 mod faults;
+mod full_disk;
 mod killed;
 mod limits;
 mod prestarted;
