@@ -125,14 +125,14 @@ impl Sample {
         Self { value, stages: Vec::new() }
     }
 
-    /// A start: its laps, as they were reported, and what of the whole time no lap claims.
+    /// A start: its stages, as they were reported, and what of the whole time no stage claims.
     #[must_use]
     pub fn start(timings: &Timings, whole: Duration) -> Self {
         let mut stages: Vec<Stage> = Vec::new();
-        for lap in &timings.laps {
-            match stages.iter_mut().find(|stage| stage.name == lap.stage) {
-                Some(stage) => stage.millis += millis(lap.took),
-                None => stages.push(Stage { name: lap.stage.to_owned(), millis: millis(lap.took) }),
+        for stage in &timings.stages {
+            match stages.iter_mut().find(|stage| stage.name == stage.name) {
+                Some(known) => known.millis += millis(stage.took),
+                None => stages.push(Stage { name: stage.name.to_owned(), millis: millis(stage.took) }),
             }
         }
         let rest = whole.saturating_sub(timings.total());

@@ -91,7 +91,7 @@ impl Place {
 
 /// Room for so many machines.
 fn room(machines: u64) -> PoolConfig {
-    PoolConfig { first_rest: Duration::from_millis(20), ..PoolConfig::new(MIB * machines, 1_000_000) }
+    PoolConfig { first_backoff: Duration::from_millis(20), ..PoolConfig::new(MIB * machines, 1_000_000) }
 }
 
 async fn until(pool: &Pool, what: &str, reached: impl Fn(&PoolStatus) -> bool) -> PoolStatus {
@@ -129,7 +129,7 @@ async fn output(lease: &Lease, line: &str) -> String {
 }
 
 fn stages(lease: &Lease) -> Vec<&'static str> {
-    lease.timings.laps.iter().map(|lap| lap.stage).collect()
+    lease.timings.stages.iter().map(|stage| stage.name).collect()
 }
 
 #[tokio::test]

@@ -197,7 +197,7 @@ fn first_answer(report: &Value) -> Result<f64> {
     let mut micros = 0;
     let mut counting = false;
     for stage in stages {
-        let name = stage["stage"].as_str().unwrap_or_default();
+        let name = stage["name"].as_str().unwrap_or_default();
         counting |= name == "reserve";
         if counting {
             micros += stage["us"].as_u64().unwrap_or_default();

@@ -60,19 +60,19 @@ impl FirecrackerFloor {
                 .stdout(Stdio::null())
                 .stderr(Stdio::null()),
         )?;
-        watch.lap("spawn");
+        watch.stage("spawn");
         let line = tokio::task::block_in_place(|| -> Result<StdStream> {
             let mut control = appear(&api)?;
-            watch.lap("control");
+            watch.stage("control");
             let load = r#"{"snapshot_path":"/state","mem_backend":{"backend_type":"File","backend_path":"/memory"},"resume_vm":true}"#;
             put(&mut control, "/snapshot/load", load)?;
-            watch.lap("load");
+            watch.stage("load");
             let mut line = StdStream::connect(&agent)?;
             line.write_all(b"CONNECT 1024\n")?;
             let mut answer = [0; 32];
             let length = line.read(&mut answer)?;
             ensure!(answer[..length].starts_with(b"OK "), "the monitor refused the connection");
-            watch.lap("dial");
+            watch.stage("dial");
             Ok(line)
         })?;
         line.set_nonblocking(true)?;

@@ -76,8 +76,8 @@ impl Drop for Monitor {
 /// From a connected byte stream to an open gate.
 async fn converse(stream: UnixStream, watch: &mut Stopwatch) -> Result<()> {
     let agent = AgentClient::connect(stream, PATIENCE).await?;
-    watch.lap("hello");
+    watch.stage("hello");
     agent.restore(gate_request()?, PATIENCE).await?;
-    watch.lap("gate");
+    watch.stage("gate");
     Ok(())
 }

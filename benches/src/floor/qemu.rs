@@ -78,7 +78,7 @@ impl QemuFloor {
                 .stderr(Stdio::null()),
         )?;
         drop(listener);
-        watch.lap("spawn");
+        watch.stage("spawn");
         // Blocking is the shortest way, and nothing else runs here.
         tokio::task::block_in_place(|| -> Result<()> {
             let mut qmp = Qmp { stream: ours.try_clone()?, lines: BufReader::new(ours) };
@@ -87,7 +87,7 @@ impl QemuFloor {
             let on = |name: &str| json!({ "capability": name, "state": true });
             let capabilities = json!({ "capabilities": [on("events"), on("x-ignore-shared")] });
             qmp.call("migrate-set-capabilities", &capabilities, None)?;
-            watch.lap("control");
+            watch.stage("control");
             let uri = if self.file_migration {
                 qmp.call("add-fd", &json!({ "fdset-id": 9 }), Some(&state))?;
                 "file:/dev/fdset/9"
@@ -97,14 +97,14 @@ impl QemuFloor {
             };
             qmp.call("migrate-incoming", &json!({ "uri": uri }), None)?;
             qmp.next(|line| line["event"] == "MIGRATION" && line["data"]["status"] == "completed")?;
-            watch.lap("load");
+            watch.stage("load");
             qmp.call("cont", &Value::Null, None)?;
-            watch.lap("resume");
+            watch.stage("resume");
             Ok(())
         })?;
         line.set_nonblocking(true)?;
         let line = UnixStream::from_std(line)?;
-        watch.lap("dial");
+        watch.stage("dial");
         converse(line, &mut watch).await?;
         let took = begun.elapsed();
         drop(monitor);

@@ -1,6 +1,6 @@
 //! What is written is what was measured, and nothing that was not.
 
-use rekindle::engine::{EngineKind, Lap, Timings};
+use rekindle::engine::{EngineKind, Stage, Timings};
 use std::time::Duration;
 
 use super::*;
@@ -15,13 +15,13 @@ fn report(n: usize) -> Report {
         for (scenario, name, hello) in
             [(Scenario::Floor, "floor_usable", 50), (Scenario::Restore, "restore_output", 60)]
         {
-            let laps = vec![
-                Lap { stage: "spawn", took: Duration::from_millis(2) },
-                Lap { stage: "hello", took: Duration::from_millis(hello + extra) },
+            let stages = vec![
+                Stage { name: "spawn", took: Duration::from_millis(2) },
+                Stage { name: "hello", took: Duration::from_millis(hello + extra) },
             ];
             let whole = Duration::from_millis(hello + extra + 3);
             let kind = Kind::time(scenario, name, "to the first output").with_cache(PageCache::Hot);
-            record.add(kind, Sample::start(&Timings { laps }, whole));
+            record.add(kind, Sample::start(&Timings { stages }, whole));
         }
         let number = |value| Sample::number(value);
         record.add(Kind::time(Scenario::Restore, "restore", "x"), number(61.0));

@@ -91,21 +91,21 @@ pub async fn prespawned(bed: &Bed, record: &mut Record) -> Result<()> {
     page_cache::warm(&bed.read_by_restore())?;
     let ground = bed.ground()?;
     let spec = RestoreSpec { hardware: ground.hardware.clone(), home: ground.home()?, snapshot: bed.files() };
-    let prepared = bed.engine().prepare(spec).await?;
+    let prepared = bed.engine().prespawn(spec).await?;
 
     host_at_rest().await;
     let begun = Instant::now();
     let mut started = prepared.load().await?;
-    // The laps of the preparation were taken before anybody waited.
-    let since = started.timings.laps.iter().position(|lap| lap.stage == "load").unwrap_or_default();
-    started.timings.laps.drain(..since);
+    // The stages of the preparation were taken before anybody waited.
+    let since = started.timings.stages.iter().position(|stage| stage.name == "load").unwrap_or_default();
+    started.timings.stages.drain(..since);
     let mut watch = Stopwatch::start();
     let stream = started.machine.dial().await?;
-    watch.lap("dial");
+    watch.stage("dial");
     let agent = AgentClient::connect(stream, PATIENCE).await?;
-    watch.lap("hello");
+    watch.stage("hello");
     agent.restore(gate_request()?, PATIENCE).await?;
-    watch.lap(GATE);
+    watch.stage(GATE);
     let took = begun.elapsed();
     started.timings.extend(&watch.finish());
     let sample = Sample::start(&started.timings, took);

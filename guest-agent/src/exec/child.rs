@@ -1,8 +1,8 @@
 //! Starts a process: straight into its cgroup, as another user, with nothing of the agent's left open.
 //!
-//! `clone3` puts the child into its group at birth, so there is no moment outside the limits and no costly
+//! `clone3` puts the child into its group as it starts, so there is no moment outside the limits and no costly
 //! move between groups. Until `execve` it uses the agent's memory, on a stack of its own (the crate
-//! `rekindle-birth`): nothing is copied for it, and nothing afterwards because of it. It may only make system
+//! `rekindle-cgroup-spawn`): nothing is copied for it, and nothing afterwards because of it. It may only make system
 //! calls on memory that was laid out before.
 
 use std::convert::Infallible;
@@ -118,7 +118,7 @@ pub fn start(spec: &Spec, footing: &Footing<'_>) -> io::Result<Child> {
     };
     // SAFETY: `become_program` makes system calls only, on memory that `prepared` holds, and never returns.
     // JUSTIFICATION: being born inside a cgroup, and without a copy of the agent, is possible in no safe way.
-    let (pid, pidfd) = unsafe { rekindle_birth::give(footing.cgroup, || become_program(&prepared)) }?;
+    let (pid, pidfd) = unsafe { rekindle_cgroup_spawn::spawn(footing.cgroup, || become_program(&prepared)) }?;
     Ok(Child { pid, pidfd, verdict })
 }
 

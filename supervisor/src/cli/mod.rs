@@ -6,12 +6,12 @@ mod completions;
 mod config;
 mod doctor;
 mod failure;
-mod laps;
 mod progress;
 mod remote;
 mod run;
 mod serve;
 mod setup;
+mod stages;
 mod template;
 mod token;
 

@@ -16,8 +16,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::args::RunOptions;
-use super::laps::{Breakdown, Laps};
 use super::setup::Setup;
+use super::stages::{Breakdown, StageClock};
 
 /// Exit codes a shell user knows, for ends that are no exit code.
 const TIMED_OUT: u8 = 124;
@@ -63,12 +63,12 @@ struct Report<'a> {
 
 /// Runs the command.
 pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
-    let mut laps = Laps::start();
+    let mut stages = StageClock::start();
     let request = request(&options)?;
     let uploads = uploads(&options)?;
     let setup = Setup::open(&options.machine)?;
     let source = setup.source(&options.template)?;
-    laps.lap("setup");
+    stages.stage("setup");
     let limits = SandboxLimits {
         memory_bytes: options.memory.unwrap_or(0),
         pids: SANDBOX_PIDS,
@@ -86,18 +86,18 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
             .context("the sandbox could not be booted")?
     } else {
         let snapshot = snapshot.insert(setup.snapshot(&source).await?);
-        laps.lap("snapshot");
+        stages.stage("snapshot");
         vm::restore_clone(&setup.host, snapshot, &plan, &identity)
             .await
             .context("the sandbox could not be restored")?
     };
-    laps.take(vm.timings());
+    stages.take(vm.timings());
     // A file that cannot be brought out must not cost the program's output.
     let mut fetched = Ok(());
     let ended = tokio::select! {
         ended = async {
-            let finished = use_sandbox(&vm, request, uploads, &mut laps).await?;
-            fetched = fetch_all(&vm, &options, &mut laps).await;
+            let finished = use_sandbox(&vm, request, uploads, &mut stages).await?;
+            fetched = fetch_all(&vm, &options, &mut stages).await;
             Ok(finished)
         } => ended,
         code = interrupted() => {
@@ -117,7 +117,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
         },
     };
     vm.stop().await;
-    laps.lap("destroy");
+    stages.stage("destroy");
     let code = exit_code(&end);
     if options.json {
         let report = Report {
@@ -130,7 +130,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
             template: options.template.as_str(),
             engine: setup.decision.engine.to_string(),
             machine,
-            timings: laps.finish(),
+            timings: stages.finish(),
         };
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
@@ -144,7 +144,7 @@ async fn use_sandbox(
     vm: &Vm,
     request: ExecuteRequest,
     uploads: Vec<(PathBuf, GuestPath, u32)>,
-    laps: &mut Laps,
+    stages: &mut StageClock,
 ) -> anyhow::Result<Finished> {
     let agent = vm.agent();
     for (local, guest, mode) in &uploads {
@@ -159,7 +159,7 @@ async fn use_sandbox(
             .with_context(|| format!("{} could not be copied to {guest}", local.display()))?;
     }
     if !uploads.is_empty() {
-        laps.lap("put");
+        stages.stage("put");
     }
     let mut execution = agent.execute(request).await.context("the program could not be started")?;
     if let Some(stdin) = execution.take_stdin() {
@@ -172,18 +172,18 @@ async fn use_sandbox(
             None => bail!("the agent ended the execution without a result"),
         }
     };
-    laps.lap("execute");
+    stages.stage("execute");
     Ok(finished)
 }
 
 /// Copies out what was asked for, everything that can be even when something cannot.
-async fn fetch_all(vm: &Vm, options: &RunOptions, laps: &mut Laps) -> anyhow::Result<()> {
+async fn fetch_all(vm: &Vm, options: &RunOptions, stages: &mut StageClock) -> anyhow::Result<()> {
     let mut outcome = Ok(());
     for (guest, local) in &options.get {
         outcome = outcome.and(fetch(vm, guest, local).await);
     }
     if !options.get.is_empty() {
-        laps.lap("get");
+        stages.stage("get");
     }
     outcome
 }

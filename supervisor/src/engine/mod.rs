@@ -25,5 +25,5 @@ mod traits;
 pub use error::{EngineError, Operation};
 pub use identity::{Capabilities, EngineIdentity, EngineKind};
 pub use spec::{BootSpec, Hardware, IoThrottle, MachineHome, RestoreSpec, SnapshotFiles};
-pub use timing::{Lap, Stopwatch, Timings};
-pub use traits::{BoxFuture, ByteStream, Engine, Machine, Prepared, Started};
+pub use timing::{Stage, Stopwatch, Timings};
+pub use traits::{BoxFuture, ByteStream, Engine, Machine, PrespawnedMonitor, Started};

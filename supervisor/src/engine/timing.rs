@@ -1,4 +1,4 @@
-//! Where the time of a start went: laps without gaps, so that they add up to the whole.
+//! Where the time of a start went: stages without gaps, so that they add up to the whole.
 //!
 //! Engines time their steps with a [`Stopwatch`]; `vm` adds its own and shows the sum.
 
@@ -8,9 +8,9 @@ use serde::Serialize;
 
 /// One step and how long it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Lap {
+pub struct Stage {
     /// The step's name.
-    pub stage: &'static str,
+    pub name: &'static str,
     /// Its duration.
     #[serde(rename = "us", serialize_with = "as_micros")]
     pub took: Duration,
@@ -19,24 +19,24 @@ pub struct Lap {
 /// The steps of one start, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Timings {
-    /// The laps.
-    pub laps: Vec<Lap>,
+    /// The stages.
+    pub stages: Vec<Stage>,
 }
 
 impl Timings {
-    /// All laps together.
+    /// All stages together.
     #[must_use]
     pub fn total(&self) -> Duration {
-        self.laps.iter().map(|lap| lap.took).sum()
+        self.stages.iter().map(|stage| stage.took).sum()
     }
 
-    /// Adds the laps of a following part.
+    /// Adds the stages of a following part.
     pub fn extend(&mut self, other: &Self) {
-        self.laps.extend_from_slice(&other.laps);
+        self.stages.extend_from_slice(&other.stages);
     }
 }
 
-/// Measures laps.
+/// Measures stages.
 #[derive(Debug)]
 pub struct Stopwatch {
     last: Instant,
@@ -44,20 +44,20 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Starts the first lap.
+    /// Starts the first stage.
     #[must_use]
     pub fn start() -> Self {
         Self { last: Instant::now(), timings: Timings::default() }
     }
 
-    /// Ends the lap as `stage` and starts the next.
-    pub fn lap(&mut self, stage: &'static str) {
+    /// Ends the stage as `name` and starts the next.
+    pub fn stage(&mut self, name: &'static str) {
         let now = Instant::now();
-        self.timings.laps.push(Lap { stage, took: now - self.last });
+        self.timings.stages.push(Stage { name, took: now - self.last });
         self.last = now;
     }
 
-    /// Starts the next lap now, leaving the time since the last one out: a prepared monitor waits
+    /// Starts the next stage now, leaving the time since the last one out: a prespawned monitor waits
     /// for its turn, and that is nobody's start.
     pub fn skip(&mut self) {
         self.last = Instant::now();

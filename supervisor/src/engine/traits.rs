@@ -44,17 +44,17 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// Boots a machine. It returns when the monitor runs; the guest's agent takes its own time.
     fn launch(&self, spec: BootSpec) -> BoxFuture<'_, Result<Started, EngineError>>;
 
-    /// Starts a monitor that waits with everything in place for [`Prepared::load`].
-    fn prepare(&self, spec: RestoreSpec) -> BoxFuture<'_, Result<Box<dyn Prepared>, EngineError>>;
+    /// Starts a monitor that waits with everything in place for [`PrespawnedMonitor::load`].
+    fn prespawn(&self, spec: RestoreSpec) -> BoxFuture<'_, Result<Box<dyn PrespawnedMonitor>, EngineError>>;
 
     /// Restores a snapshot into a running machine.
     fn restore(&self, spec: RestoreSpec) -> BoxFuture<'_, Result<Started, EngineError>> {
-        Box::pin(async move { self.prepare(spec).await?.load().await })
+        Box::pin(async move { self.prespawn(spec).await?.load().await })
     }
 }
 
 /// A monitor waiting for its snapshot. A failed load consumes it.
-pub trait Prepared: Send + Sync + fmt::Debug {
+pub trait PrespawnedMonitor: Send + Sync + fmt::Debug {
     /// The monitor's process, for the record that survives the supervisor.
     fn process(&self) -> Option<&ProcessIdentity>;
 

@@ -129,9 +129,8 @@ impl Outbox {
                 event = self.live.next() => break event,
                 ended = read => {
                     self.reader = None;
-                    match ended {
-                        Ok(Err(error)) => break Err(error),
-                        Ok(Ok(())) | Err(_) => {}
+                    if let Ok(Err(error)) = ended {
+                        break Err(error);
                     }
                 }
                 after = late => break Err(ServiceError::Deadline { after }),

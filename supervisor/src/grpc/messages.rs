@@ -72,9 +72,9 @@ fn start(start: &StartView) -> v1::Start {
         kind: kind.into(),
         queued_micros: micros(start.queued),
         stages: start
-            .laps
+            .stages
             .iter()
-            .map(|lap| v1::Stage { name: lap.stage.to_owned(), micros: micros(lap.took) })
+            .map(|stage| v1::Stage { name: stage.name.to_owned(), micros: micros(stage.took) })
             .collect(),
         total_micros: micros(start.total),
     }

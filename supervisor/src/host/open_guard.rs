@@ -77,7 +77,7 @@ pub(crate) struct PendingGuard {
 }
 
 /// Makes the channel over which the child's guard comes back.
-pub(crate) fn prepare(grants: Vec<OpenGrant>) -> Result<PreparedGuard, GuardError> {
+pub(crate) fn build(grants: Vec<OpenGrant>) -> Result<PreparedGuard, GuardError> {
     let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
         .map_err(|error| failed("socketpair")(error.into()))?;
     Ok(PreparedGuard { grants, ours, theirs: Arc::new(theirs) })

@@ -22,7 +22,7 @@ pub(crate) enum Grain {
     /// For a file that is copied: the fewer bytes the better.
     Page,
     /// For one that is mapped: a file system in memory keeps the other large pages in one piece, and a clone maps
-    /// them at once (docs/decisions/0076-snapshots-in-large-pages.md).
+    /// them at once (docs/performance.md).
     Large,
 }
 

@@ -14,9 +14,9 @@ use super::error::ClaimError;
 use super::fill::{self, FillError};
 use super::lease::{Grant, Permit, Ready, StartKind};
 use super::policy::{Asker, Decision, Demand, Policy, Refused};
-use super::shelf::Shelf;
 use super::status::{Level, PoolStatus};
-use super::stock::{Kind, Shape};
+use super::template_counts::{Kind, Shape};
+use super::template_slots::TemplateSlots;
 use crate::host::disk::Reserve;
 use crate::vm::{VmHost, VmId};
 
@@ -69,7 +69,7 @@ pub(super) struct Actor {
     disk: Arc<Reserve>,
     config: PoolConfig,
     policy: Policy,
-    shelves: Vec<Shelf>,
+    templates: Vec<TemplateSlots>,
     waiting: HashMap<u64, oneshot::Sender<Result<Grant, ClaimError>>>,
     chores: JoinSet<Option<Result<Ready, FillError>>>,
     kinds: HashMap<Id, Chore>,
@@ -98,7 +98,7 @@ impl Actor {
             disk,
             policy: Policy::new(config.total(), shapes, config.bounds()),
             config,
-            shelves: templates.iter().cloned().map(Shelf::new).collect(),
+            templates: templates.iter().cloned().map(TemplateSlots::new).collect(),
             waiting: HashMap::new(),
             chores: JoinSet::new(),
             kinds: HashMap::new(),
@@ -157,8 +157,8 @@ impl Actor {
                 self.policy.give_up(ticket);
                 self.waiting.remove(&ticket);
             }
-            Request::Started { template, kind } => self.shelves[template].claimed(kind),
-            Request::StartFailed { template } => self.shelves[template].start_failures += 1,
+            Request::Started { template, kind } => self.templates[template].claimed(kind),
+            Request::StartFailed { template } => self.templates[template].start_failures += 1,
             Request::Released(demand) => self.policy.release(demand),
             Request::Died { template, id } => self.died(template, id),
             Request::Drain(reply) => {
@@ -190,10 +190,10 @@ impl Actor {
                 }
                 Decision::Evict { template, kind } => self.end(template, kind),
                 Decision::Fill { template, kind } => {
-                    let shelf = Arc::clone(&self.shelves[template].template);
+                    let slots = Arc::clone(&self.templates[template].template);
                     let when = self.head_start(template, kind);
                     let filling =
-                        fill::fill(Arc::clone(&self.host), shelf, kind, when, self.closing.subscribe());
+                        fill::fill(Arc::clone(&self.host), slots, kind, when, self.closing.subscribe());
                     let disk = self.disk.check();
                     self.begin(Chore::Fill(template, kind), async move {
                         Some(match disk {
@@ -216,7 +216,7 @@ impl Actor {
     /// sent to the last one. Not at all when claims come in a row, or the next one would find nothing.
     fn head_start(&mut self, template: usize, kind: Kind) -> Duration {
         match self.claimed {
-            Some((claimed, true)) if !self.shelves[template].of(kind).is_empty() => {
+            Some((claimed, true)) if !self.templates[template].of(kind).is_empty() => {
                 self.config.head_start.saturating_sub(claimed.elapsed())
             }
             _ => Duration::ZERO,
@@ -233,7 +233,7 @@ impl Actor {
     }
 
     fn grant(&mut self, ticket: u64, template: usize, from: Option<Kind>, demand: Demand) {
-        let machine = from.and_then(|kind| self.shelves[template].of(kind).pop_front());
+        let machine = from.and_then(|kind| self.templates[template].of(kind).pop_front());
         if machine.is_some() {
             let a_while = self.config.head_start.saturating_mul(A_WHILE);
             let alone = self.claimed.is_none_or(|(last, _)| last.elapsed() > a_while);
@@ -250,7 +250,7 @@ impl Actor {
 
     /// Ends one that the policy has let go, oldest first.
     fn end(&mut self, template: usize, kind: Kind) {
-        let ready = self.shelves[template].of(kind).pop_front();
+        let ready = self.templates[template].of(kind).pop_front();
         self.begin(Chore::End(template, kind), async {
             if let Some(ready) = ready {
                 ready.end().await;
@@ -271,8 +271,8 @@ impl Actor {
             Some(Chore::Fill(template, kind)) => self.filled(template, kind, made),
             Some(Chore::End(template, kind)) => self.policy.gone(template, kind),
             Some(Chore::Rest(template)) => {
-                self.shelves[template].resting = false;
-                self.policy.rest(template, false);
+                self.templates[template].backing_off = false;
+                self.policy.back_off(template, false);
             }
             None => {}
         }
@@ -280,14 +280,14 @@ impl Actor {
 
     fn filled(&mut self, template: usize, kind: Kind, made: Option<Result<Ready, FillError>>) {
         self.policy.filled(template, kind, matches!(made, Some(Ok(_))));
-        let shelf = &mut self.shelves[template];
+        let slots = &mut self.templates[template];
         match made {
             Some(Ok(ready)) => {
-                shelf.failed_in_a_row = 0;
+                slots.failed_in_a_row = 0;
                 if let Ready::Parked(vm) = &ready {
                     watch_over(template, vm.id(), vm.end_watch(), self.sender.clone());
                 }
-                shelf.of(kind).push_back(ready);
+                slots.of(kind).push_back(ready);
                 if *self.closing.borrow() {
                     self.policy.leave(template, kind);
                     self.end(template, kind);
@@ -295,28 +295,28 @@ impl Actor {
             }
             Some(Err(FillError::Closing)) => {}
             failed => {
-                shelf.start_failures += 1;
-                shelf.failed_in_a_row = shelf.failed_in_a_row.saturating_add(1);
+                slots.start_failures += 1;
+                slots.failed_in_a_row = slots.failed_in_a_row.saturating_add(1);
                 if let Some(Err(error)) = failed {
                     let error = &error as &dyn std::error::Error;
-                    let template = shelf.template.name().as_str();
+                    let template = slots.template.name().as_str();
                     tracing::warn!(error, template, ?kind, "nothing was made ahead");
                 }
-                self.rest(template);
+                self.back_off(template);
             }
         }
     }
 
     /// Lets a template be for a while, longer after every failure: a snapshot that cannot be restored would
     /// otherwise keep the host busy for nothing.
-    fn rest(&mut self, template: usize) {
-        let shelf = &mut self.shelves[template];
-        if std::mem::replace(&mut shelf.resting, true) {
+    fn back_off(&mut self, template: usize) {
+        let slots = &mut self.templates[template];
+        if std::mem::replace(&mut slots.backing_off, true) {
             return;
         }
-        let doubled = 1_u32.checked_shl(shelf.failed_in_a_row.saturating_sub(1)).unwrap_or(u32::MAX);
-        let rest = self.config.first_rest.saturating_mul(doubled).min(self.config.longest_rest);
-        self.policy.rest(template, true);
+        let doubled = 1_u32.checked_shl(slots.failed_in_a_row.saturating_sub(1)).unwrap_or(u32::MAX);
+        let rest = self.config.first_backoff.saturating_mul(doubled).min(self.config.longest_backoff);
+        self.policy.back_off(template, true);
         let mut closing = self.closing.subscribe();
         self.begin(Chore::Rest(template), async move {
             tokio::select! {
@@ -328,17 +328,17 @@ impl Actor {
     }
 
     fn died(&mut self, template: usize, id: VmId) {
-        let parked = &mut self.shelves[template].parked;
+        let parked = &mut self.templates[template].parked;
         let dead = |ready: &Ready| matches!(ready, Ready::Parked(vm) if vm.id() == id);
         // One that was claimed or evicted meanwhile is somebody else's.
         if let Some(at) = parked.iter().position(dead) {
             parked.remove(at);
             self.policy.died(template);
-            self.shelves[template].start_failures += 1;
-            tracing::warn!(%id, template = %self.shelves[template].template.name(), "a parked machine died");
+            self.templates[template].start_failures += 1;
+            tracing::warn!(%id, template = %self.templates[template].template.name(), "a parked machine died");
             // One that keeps dying must not keep the host busy either.
-            self.shelves[template].failed_in_a_row = self.shelves[template].failed_in_a_row.max(1);
-            self.rest(template);
+            self.templates[template].failed_in_a_row = self.templates[template].failed_in_a_row.max(1);
+            self.back_off(template);
         }
     }
 
@@ -351,9 +351,9 @@ impl Actor {
                 let _ = reply.send(Err(ClaimError::ShuttingDown));
             }
         }
-        for template in 0..self.shelves.len() {
+        for template in 0..self.templates.len() {
             for kind in [Kind::Parked, Kind::Prespawned] {
-                for _ in 0..self.shelves[template].of(kind).len() {
+                for _ in 0..self.templates[template].of(kind).len() {
                     self.policy.leave(template, kind);
                     self.end(template, kind);
                 }
@@ -363,7 +363,7 @@ impl Actor {
 
     fn publish(&mut self) {
         let (used, total) = (self.policy.used(), self.policy.total());
-        let template = |(at, shelf): (usize, &Shelf)| shelf.status(self.policy.stock(at));
+        let template = |(at, slots): (usize, &TemplateSlots)| slots.status(self.policy.counts(at));
         let now = PoolStatus {
             memory_mib: Level { used: used.memory_mib, total: total.room.memory_mib },
             disk_mib: Level { used: used.disk_mib, total: total.room.disk_mib },
@@ -372,7 +372,7 @@ impl Actor {
             cpu_millis: Level { used: self.policy.used_millis(), total: total.cpu_millis },
             queued: self.policy.queued(),
             draining: *self.closing.borrow(),
-            templates: self.shelves.iter().enumerate().map(template).collect(),
+            templates: self.templates.iter().enumerate().map(template).collect(),
         };
         self.status.send_if_modified(|status| {
             let changed = *status != now;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::policy::{Bounds, Demand};
-use super::stock::Room;
+use super::template_counts::Room;
 use crate::config::TemplateName;
 use crate::store::Snapshot;
 use crate::vm::TemplateSource;
@@ -66,9 +66,9 @@ pub struct PoolConfig {
     /// one at a time and another machine waits for the next.
     pub head_start: Duration,
     /// How long a template rests after its first failed refill; doubled for every further one in a row.
-    pub first_rest: Duration,
+    pub first_backoff: Duration,
     /// The longest rest.
-    pub longest_rest: Duration,
+    pub longest_backoff: Duration,
     /// How long a parked machine may take to become its caller's before a fresh one takes its place.
     pub renew_deadline: Duration,
     /// What a caller without a place is told to wait before it tries again, times the callers before it.
@@ -91,8 +91,8 @@ impl PoolConfig {
             max_queued_per_tenant: 64,
             fill_parallel: 2,
             head_start: Duration::from_millis(200),
-            first_rest: Duration::from_secs(1),
-            longest_rest: Duration::from_secs(60),
+            first_backoff: Duration::from_secs(1),
+            longest_backoff: Duration::from_secs(60),
             renew_deadline: Duration::from_secs(10),
             retry_after: Duration::from_millis(500),
         }

@@ -7,11 +7,11 @@ use tokio::sync::watch;
 
 use super::config::PooledTemplate;
 use super::lease::Ready;
-use super::stock::Kind;
+use super::template_counts::Kind;
 use crate::agent::{AgentError, Code, ExecuteRequest, Finished, Language, Outcome, Program, Refusal};
-use crate::host::cgroup::Precedence;
+use crate::host::cgroup::CpuWeight;
 use crate::host::disk::LowDisk;
-use crate::vm::{Identity, Plan, StartError, Vm, VmHost, prepare_clone, restore_clone};
+use crate::vm::{Identity, Plan, StartError, Vm, VmHost, prespawn_clone, restore_clone};
 
 /// How long each program that primes a machine may take, on a busy host.
 const PRIME_LIMIT: Duration = Duration::from_secs(30);
@@ -45,12 +45,12 @@ pub(super) async fn fill(
     after: Duration,
     mut closing: watch::Receiver<bool>,
 ) -> Result<Ready, FillError> {
-    let plan = Plan { precedence: Precedence::Spare, ..template.source.plan() };
+    let plan = Plan { cpu_weight: CpuWeight::Spare, ..template.source.plan() };
     let made = async {
         tokio::time::sleep(after).await;
         match kind {
             Kind::Prespawned => {
-                let waiting = prepare_clone(&host, &template.snapshot, &plan).await;
+                let waiting = prespawn_clone(&host, &template.snapshot, &plan).await;
                 waiting.map(|waiting| Ready::Prespawned(Box::new(waiting)))
             }
             Kind::Parked => {
@@ -95,7 +95,7 @@ async fn prime(template: &PooledTemplate, vm: &Vm) -> Result<(), FillError> {
     run(vm, Program::Shell("true".to_owned())).await?;
     let quiet = async {
         loop {
-            match vm.rest(QUIET_LIMIT).await {
+            match vm.settle(QUIET_LIMIT).await {
                 Err(StartError::Gate { source, .. }) if source.refusal() == Some(Refusal::Busy) => {
                     tokio::time::sleep(TIDYING).await;
                 }

@@ -19,7 +19,7 @@ use crate::config::TemplateName;
 use crate::engine::{Stopwatch, Timings};
 use crate::host::cgroup::CpuQuota;
 use crate::host::disk::Reserve;
-use crate::vm::{Identity, Plan, StartError, Vm, VmHost, Waiting, restore_clone};
+use crate::vm::{Identity, Plan, Prespawned, StartError, Vm, VmHost, restore_clone};
 
 /// What a caller wants.
 #[derive(Debug, Clone)]
@@ -126,7 +126,7 @@ impl Pool {
         let template = Arc::clone(&self.shared.templates[at]);
         let mut grant = self.admit(at, &template, &request).await?;
         let queued = asked.elapsed();
-        watch.lap("claim");
+        watch.stage("claim");
         let start = Start { pool: self, at, template: &template, request: &request };
         match start.make(&mut grant, &mut watch).await {
             Ok((vm, kind, own)) => {
@@ -198,7 +198,7 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// The machine, and the laps its own start took. The grant holds everything that must be undone when this
+    /// The machine, and the stages its own start took. The grant holds everything that must be undone when this
     /// is dropped.
     async fn make(
         &self,
@@ -210,20 +210,20 @@ impl Start<'_> {
                 grant.machine = Some(Ready::Parked(Arc::clone(&vm)));
                 match self.renew(&vm).await {
                     Ok(()) => {
-                        watch.lap("renew");
+                        watch.stage("renew");
                         return Ok((vm, StartKind::Parked, Timings::default()));
                     }
                     Err(error) => self.failed(&error),
                 }
                 vm.end().await;
                 grant.machine = None;
-                watch.lap("renew");
+                watch.stage("renew");
             }
             Some(Ready::Prespawned(waiting)) => match self.load(grant, *waiting, watch).await {
                 Ok(vm) => return Ok((vm, StartKind::Prespawned, Timings::default())),
                 Err(error) => {
                     self.failed(&error);
-                    watch.lap("load");
+                    watch.stage("load");
                 }
             },
             None => {}
@@ -236,30 +236,30 @@ impl Start<'_> {
     }
 
     async fn renew(&self, vm: &Vm) -> Result<(), StartError> {
-        vm.engage(self.request.cpu).await?;
+        vm.raise_cpu_weight(self.request.cpu).await?;
         vm.renew(&self.request.identity, self.pool.shared.renew_deadline).await
     }
 
     async fn load(
         &self,
         grant: &mut Grant,
-        waiting: Waiting,
+        waiting: Prespawned,
         watch: &mut Stopwatch,
     ) -> Result<Arc<Vm>, StartError> {
         let running = waiting.load().await?;
-        watch.lap("load");
+        watch.stage("load");
         let connected = running.connect().await?;
-        watch.lap("connect");
+        watch.stage("connect");
         let vm = Arc::new(connected.open_gate(&self.request.identity).await?);
         if self.request.cpu.is_some() {
             grant.machine = Some(Ready::Parked(Arc::clone(&vm)));
-            if let Err(error) = vm.engage(self.request.cpu).await {
+            if let Err(error) = vm.raise_cpu_weight(self.request.cpu).await {
                 vm.end().await;
                 grant.machine = None;
                 return Err(error);
             }
         }
-        watch.lap("gate");
+        watch.stage("gate");
         Ok(vm)
     }
 

@@ -15,7 +15,7 @@ use super::actor::Request;
 use super::config::PooledTemplate;
 use super::policy::Demand;
 use crate::engine::Timings;
-use crate::vm::{Vm, Waiting};
+use crate::vm::{Prespawned, Vm};
 
 /// How a claim got its machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ pub struct Lease {
     pub vm: Arc<Vm>,
     /// How it came to be.
     pub kind: StartKind,
-    /// How long the claim waited for room. It is part of the lap `claim`.
+    /// How long the claim waited for room. It is part of the stage `claim`.
     pub queued: Duration,
     /// Where the time of the claim went, from the call on.
     pub timings: Timings,
@@ -65,7 +65,7 @@ impl Drop for Permit {
 #[derive(Debug)]
 pub(super) enum Ready {
     Parked(Arc<Vm>),
-    Prespawned(Box<Waiting>),
+    Prespawned(Box<Prespawned>),
 }
 
 impl Ready {

@@ -17,9 +17,9 @@ mod handle;
 mod lease;
 mod policy;
 mod queue;
-mod shelf;
 mod status;
-mod stock;
+mod template_counts;
+mod template_slots;
 
 pub use config::{PoolConfig, PooledTemplate, Watermarks};
 pub use error::{ClaimError, Resource, Shortage};

@@ -14,7 +14,7 @@
 
 use super::error::{Resource, Shortage};
 use super::queue::FairQueue;
-use super::stock::{Kind, Room, Shape, Stock};
+use super::template_counts::{Kind, Room, Shape, TemplateCounts};
 
 /// How often others go past a claim that cannot be met before it holds the queue.
 pub(super) const MAX_OVERTAKEN: u32 = 16;
@@ -108,7 +108,7 @@ pub(super) struct Policy {
     total: Demand,
     claimed: Demand,
     leaving: Room,
-    stocks: Vec<Stock>,
+    counts: Vec<TemplateCounts>,
     queue: FairQueue<Asked>,
     bounds: Bounds,
     closed: bool,
@@ -120,7 +120,7 @@ impl Policy {
             total,
             claimed: Demand::default(),
             leaving: Room::default(),
-            stocks: shapes.into_iter().map(Stock::new).collect(),
+            counts: shapes.into_iter().map(TemplateCounts::new).collect(),
             queue: FairQueue::default(),
             bounds,
             closed: false,
@@ -135,7 +135,7 @@ impl Policy {
         template: usize,
         cpu_millis: u64,
     ) -> Result<(), Refused> {
-        let Room { memory_mib, disk_mib } = self.stocks[template].shape.machine;
+        let Room { memory_mib, disk_mib } = self.counts[template].shape.machine;
         for (resource, asked, total) in [
             (Resource::Memory, memory_mib, self.total.room.memory_mib),
             (Resource::Disk, disk_mib, self.total.room.disk_mib),
@@ -204,7 +204,7 @@ impl Policy {
             }
             // What is made now must not take the room that somebody waits for.
             _ => {
-                let waited_for = self.queue.fronts().map(|asked| self.stocks[asked.template].shape.machine);
+                let waited_for = self.queue.fronts().map(|asked| self.counts[asked.template].shape.machine);
                 self.fill(waited_for.fold(Room::default(), Room::plus))
             }
         }
@@ -228,11 +228,11 @@ impl Policy {
 
     fn grant(&mut self, asked: Asked, from: Option<Kind>) -> Decision {
         let Asked { ticket, template, cpu_millis, .. } = asked;
-        let stock = &mut self.stocks[template];
+        let counts = &mut self.counts[template];
         if let Some(kind) = from {
-            stock.count(kind).ready -= 1;
+            counts.count(kind).ready -= 1;
         }
-        let demand = Demand { room: stock.shape.machine, cpu_millis };
+        let demand = Demand { room: counts.shape.machine, cpu_millis };
         self.claimed.room = self.claimed.room.plus(demand.room);
         self.claimed.cpu_millis += demand.cpu_millis;
         Decision::Grant { ticket, template, from, demand }
@@ -262,7 +262,7 @@ impl Policy {
 
     /// What a claim would take, and the room that needs beside what is there.
     fn need(&self, asked: &Asked) -> (Option<Kind>, Room) {
-        let Stock { shape, parked, prespawned, .. } = &self.stocks[asked.template];
+        let TemplateCounts { shape, parked, prespawned, .. } = &self.counts[asked.template];
         match (parked.ready, prespawned.ready) {
             (1.., _) => (Some(Kind::Parked), Room::default()),
             (0, 1..) => (Some(Kind::Prespawned), shape.machine.minus(shape.waiting)),
@@ -278,31 +278,31 @@ impl Policy {
 
     /// How many of these may give way to a claim that itself takes `own`.
     fn spare(&self, own: (usize, Option<Kind>), template: usize, kind: Kind) -> u32 {
-        let stock = &self.stocks[template];
+        let counts = &self.counts[template];
         let ready = match kind {
-            Kind::Parked => stock.parked.ready,
-            Kind::Prespawned => stock.prespawned.ready,
+            Kind::Parked => counts.parked.ready,
+            Kind::Prespawned => counts.prespawned.ready,
         };
         ready - u32::from(own == (template, Some(kind)) && ready > 0)
     }
 
     fn evictable(&self, own: (usize, Option<Kind>)) -> Room {
         let of = |template: usize, kind| {
-            self.stocks[template].shape.cost(kind).times(self.spare(own, template, kind))
+            self.counts[template].shape.cost(kind).times(self.spare(own, template, kind))
         };
         let both = |at| of(at, Kind::Parked).plus(of(at, Kind::Prespawned));
-        (0..self.stocks.len()).map(both).fold(Room::default(), Room::plus)
+        (0..self.counts.len()).map(both).fold(Room::default(), Room::plus)
     }
 
     /// Parked machines go first, of the template that has most beyond what it should have at least.
     fn victim(&self, own: (usize, Option<Kind>), short: Room) -> Option<(usize, Kind)> {
         let beyond = |at: &usize| {
-            let stock = &self.stocks[*at];
-            i64::from(stock.parked.ready) - i64::from(stock.shape.parked.low)
+            let counts = &self.counts[*at];
+            i64::from(counts.parked.ready) - i64::from(counts.shape.parked.low)
         };
         let having = |kind| {
-            (0..self.stocks.len()).filter(move |at| {
-                self.spare(own, *at, kind) > 0 && self.stocks[*at].shape.cost(kind).helps(short)
+            (0..self.counts.len()).filter(move |at| {
+                self.spare(own, *at, kind) > 0 && self.counts[*at].shape.cost(kind).helps(short)
             })
         };
         let parked = having(Kind::Parked).max_by_key(beyond).map(|at| (at, Kind::Parked));
@@ -311,18 +311,18 @@ impl Policy {
 
     /// What to make next, if there is room beside `reserve`: of what is wanted, what there is least of.
     fn fill(&mut self, reserve: Room) -> Option<Decision> {
-        let filling = |stock: &Stock| (stock.parked.filling + stock.prespawned.filling) as usize;
-        if self.stocks.iter().map(filling).sum::<usize>() >= self.bounds.fill_parallel {
+        let filling = |counts: &TemplateCounts| (counts.parked.filling + counts.prespawned.filling) as usize;
+        if self.counts.iter().map(filling).sum::<usize>() >= self.bounds.fill_parallel {
             return None;
         }
         let free = self.total.room.minus(self.used().plus(reserve));
         for kind in [Kind::Parked, Kind::Prespawned] {
-            let wanted = self.stocks.iter_mut().enumerate().filter_map(|(template, stock)| {
-                let level = stock.wanted(kind)?;
-                stock.shape.cost(kind).fits(free).then_some((level, template))
+            let wanted = self.counts.iter_mut().enumerate().filter_map(|(template, counts)| {
+                let level = counts.wanted(kind)?;
+                counts.shape.cost(kind).fits(free).then_some((level, template))
             });
             if let Some((_, template)) = wanted.min() {
-                self.stocks[template].count(kind).filling += 1;
+                self.counts[template].count(kind).filling += 1;
                 return Some(Decision::Fill { template, kind });
             }
         }
@@ -331,31 +331,31 @@ impl Policy {
 
     /// A refill ended.
     pub(super) fn filled(&mut self, template: usize, kind: Kind, there: bool) {
-        let count = self.stocks[template].count(kind);
+        let count = self.counts[template].count(kind);
         count.filling -= 1;
         count.ready += u32::from(there);
     }
 
     /// A template is not refilled while it rests.
-    pub(super) fn rest(&mut self, template: usize, resting: bool) {
-        self.stocks[template].resting = resting;
+    pub(super) fn back_off(&mut self, template: usize, backing_off: bool) {
+        self.counts[template].backing_off = backing_off;
     }
 
     /// A parked machine is gone by itself.
     pub(super) fn died(&mut self, template: usize) {
-        self.stocks[template].parked.ready -= 1;
+        self.counts[template].parked.ready -= 1;
     }
 
     /// One that was ready is being ended; its room is free when it is [`gone`](Self::gone).
     pub(super) fn leave(&mut self, template: usize, kind: Kind) {
-        let stock = &mut self.stocks[template];
-        stock.count(kind).ready -= 1;
-        self.leaving = self.leaving.plus(stock.shape.cost(kind));
+        let counts = &mut self.counts[template];
+        counts.count(kind).ready -= 1;
+        self.leaving = self.leaving.plus(counts.shape.cost(kind));
     }
 
     /// One that was leaving is gone.
     pub(super) fn gone(&mut self, template: usize, kind: Kind) {
-        self.leaving = self.leaving.minus(self.stocks[template].shape.cost(kind));
+        self.leaving = self.leaving.minus(self.counts[template].shape.cost(kind));
     }
 
     /// A claim has given its machine back.
@@ -377,7 +377,7 @@ impl Policy {
     /// Memory and disk of everything that is there, on its way in, or on its way out.
     pub(super) fn used(&self) -> Room {
         let there = self.claimed.room.plus(self.leaving);
-        self.stocks.iter().map(Stock::room).fold(there, Room::plus)
+        self.counts.iter().map(TemplateCounts::room).fold(there, Room::plus)
     }
 
     pub(super) fn used_millis(&self) -> u64 {
@@ -389,8 +389,8 @@ impl Policy {
     }
 
     /// Parked, prespawned, and of both the ones being made.
-    pub(super) fn stock(&self, template: usize) -> (u32, u32, u32) {
-        let Stock { parked, prespawned, .. } = &self.stocks[template];
+    pub(super) fn counts(&self, template: usize) -> (u32, u32, u32) {
+        let TemplateCounts { parked, prespawned, .. } = &self.counts[template];
         (parked.ready, prespawned.ready, parked.filling + prespawned.filling)
     }
 }

@@ -14,7 +14,7 @@ use super::keeper::{self, Holdings};
 use super::lifetime::Lifetime;
 use super::program::environment;
 use super::registry::{Held, Service};
-use super::sandbox::{Birth, EndReason, Sandbox, SandboxLimitsView, SandboxView, StartView};
+use super::sandbox::{EndReason, Sandbox, SandboxFacts, SandboxLimitsView, SandboxView, StartView};
 use crate::agent::SandboxLimits;
 use crate::config::TemplateName;
 use crate::host::cgroup::CpuQuota;
@@ -120,12 +120,12 @@ impl Service {
         let start = StartView {
             kind: lease.kind,
             queued: lease.queued,
-            laps: lease.timings.laps.clone(),
+            stages: lease.timings.stages.clone(),
             total: now - arrived,
         };
-        let laps = start.laps.iter().map(|lap| (lap.stage, lap.took));
-        self.metrics().start(kind_word(start.kind), laps);
-        let birth = Birth {
+        let stages = start.stages.iter().map(|stage| (stage.name, stage.took));
+        self.metrics().start(kind_word(start.kind), stages);
+        let facts = SandboxFacts {
             id,
             tenant: caller.tenant.clone(),
             template: name,
@@ -136,9 +136,9 @@ impl Service {
             start,
         };
         let vm = Arc::clone(&lease.vm);
-        let (sandbox, transitions) = Sandbox::new(birth, vm, Lifetime::start(now, ttl, idle));
+        let (sandbox, transitions) = Sandbox::new(facts, vm, Lifetime::start(now, ttl, idle));
         let sandbox = Arc::new(sandbox);
-        tracing::info!(parent: &sandbox.span, template = %sandbox.birth.template, "the sandbox was created");
+        tracing::info!(parent: &sandbox.span, template = %sandbox.facts.template, "the sandbox was created");
         self.enter(sandbox.clone());
         let view = sandbox.view();
         self.events().tell(SandboxEventKind::Created, view.clone());

@@ -57,7 +57,7 @@ struct Entry {
 
 #[derive(Debug)]
 enum State {
-    Running { verdict: watch::Receiver<Verdict>, waiting: Weak<Running> },
+    InFlight { verdict: watch::Receiver<Verdict>, waiting: Weak<InFlight> },
     Done(Executed),
 }
 
@@ -74,16 +74,16 @@ pub(super) struct Slot {
     key: String,
     run: u64,
     verdict: watch::Sender<Verdict>,
-    running: Arc<Running>,
+    running: Arc<InFlight>,
 }
 
 /// Held by everyone who waits; the last one to go kills the program.
 #[derive(Debug, Default)]
-struct Running {
+struct InFlight {
     task: std::sync::OnceLock<AbortHandle>,
 }
 
-impl Drop for Running {
+impl Drop for InFlight {
     fn drop(&mut self) {
         // Nobody waits. A task that has finished does not mind.
         if let Some(task) = self.task.get() {
@@ -94,12 +94,12 @@ impl Drop for Running {
 
 /// A call that waits for the result.
 pub(super) struct Waiter {
-    outcome: Waiting,
+    outcome: Pending,
 }
 
-enum Waiting {
+enum Pending {
     Ready(Executed),
-    Running { verdict: watch::Receiver<Verdict>, _running: Arc<Running>, first: bool },
+    InFlight { verdict: watch::Receiver<Verdict>, _running: Arc<InFlight>, first: bool },
 }
 
 impl Keys {
@@ -109,10 +109,10 @@ impl Keys {
             let outcome =
                 match &entry.state {
                     State::Done(executed) => {
-                        Some(Waiting::Ready(Executed { replayed: true, ..executed.clone() }))
+                        Some(Pending::Ready(Executed { replayed: true, ..executed.clone() }))
                     }
-                    State::Running { verdict, waiting } => waiting.upgrade().map(|running| {
-                        Waiting::Running { verdict: verdict.clone(), _running: running, first: false }
+                    State::InFlight { verdict, waiting } => waiting.upgrade().map(|running| {
+                        Pending::InFlight { verdict: verdict.clone(), _running: running, first: false }
                     }),
                 };
             // Nobody waits for one that was given up: the key is free.
@@ -124,8 +124,8 @@ impl Keys {
             }
         }
         let (sender, verdict) = watch::channel(None);
-        let running = Arc::new(Running::default());
-        let state = State::Running { verdict, waiting: Arc::downgrade(&running) };
+        let running = Arc::new(InFlight::default());
+        let state = State::InFlight { verdict, waiting: Arc::downgrade(&running) };
         if self.entries.len() >= 2 * REMEMBERED {
             // Keys of runs that were given up would add up in the hands of a caller that always gives up.
             self.entries.retain(|_, entry| entry.is_of_use());
@@ -169,7 +169,7 @@ impl Keys {
 impl Entry {
     fn is_of_use(&self) -> bool {
         match &self.state {
-            State::Running { waiting, .. } => waiting.strong_count() > 0,
+            State::InFlight { waiting, .. } => waiting.strong_count() > 0,
             State::Done(_) => true,
         }
     }
@@ -191,7 +191,7 @@ impl Slot {
         });
         // Set once, right here.
         let _ = running.task.set(task.abort_handle());
-        Waiter { outcome: Waiting::Running { verdict: receiver, _running: running, first: true } }
+        Waiter { outcome: Pending::InFlight { verdict: receiver, _running: running, first: true } }
     }
 }
 
@@ -199,8 +199,8 @@ impl Waiter {
     /// The result, whoever ran the program.
     pub(super) async fn wait(self) -> Result<Executed, ServiceError> {
         match self.outcome {
-            Waiting::Ready(executed) => Ok(executed),
-            Waiting::Running { mut verdict, _running, first } => {
+            Pending::Ready(executed) => Ok(executed),
+            Pending::InFlight { mut verdict, _running, first } => {
                 let settled = verdict.wait_for(Option::is_some).await;
                 match settled.as_deref() {
                     Ok(Some(Ok(executed))) => Ok(Executed { replayed: !first, ..executed.clone() }),

@@ -72,9 +72,9 @@ async fn run(
     };
     // Only now is the room free: the machine is gone.
     drop(holdings);
-    let memory_mib_seconds = sandbox.birth.memory_mib.saturating_mul(ran.as_secs().max(1));
+    let memory_mib_seconds = sandbox.facts.memory_mib.saturating_mul(ran.as_secs().max(1));
     service.ledger().add(
-        &sandbox.birth.tenant,
+        &sandbox.facts.tenant,
         &TenantUsage {
             sandboxes: 1,
             executions: usage.executions,

@@ -109,14 +109,14 @@ pub(super) fn matches(metadata: &BTreeMap<String, String>, filter: &BTreeMap<Str
 impl Found {
     fn metadata(&self) -> &BTreeMap<String, String> {
         match self {
-            Self::Alive(sandbox) => &sandbox.birth.metadata,
+            Self::Alive(sandbox) => &sandbox.facts.metadata,
             Self::Gone(gone) => &gone.view.metadata,
         }
     }
 
     fn position(&self) -> Position {
         let (at, id) = match self {
-            Self::Alive(sandbox) => (sandbox.birth.created_at, &sandbox.birth.id),
+            Self::Alive(sandbox) => (sandbox.facts.created_at, &sandbox.facts.id),
             Self::Gone(gone) => (gone.view.created_at, &gone.view.id),
         };
         (since_epoch(at), id.clone())

@@ -86,7 +86,7 @@ impl Service {
             match sandbox.vm.resume().await {
                 Ok(()) => set_running(sandbox),
                 Err(_) => {
-                    sandbox.want_end(EndReason::VmLost, "its machine could be neither paused nor resumed")
+                    sandbox.want_end(EndReason::VmLost, "its machine could be neither paused nor resumed");
                 }
             }
             return Err(ServiceError::Machine(error));

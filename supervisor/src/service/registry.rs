@@ -143,7 +143,7 @@ impl Service {
 
     /// Enters a new sandbox.
     pub(super) fn enter(&self, sandbox: Arc<Sandbox>) {
-        self.lock().alive.insert(sandbox.birth.id.clone(), sandbox);
+        self.lock().alive.insert(sandbox.facts.id.clone(), sandbox);
     }
 
     /// Publishes how a sandbox ended and moves it to the records, of which the oldest are dropped. In one step:
@@ -153,7 +153,7 @@ impl Service {
         let mut sandboxes = self.lock();
         sandbox.publish_end(end);
         let gone = Gone { view: sandbox.view(), timeline: sandbox.lock().timeline.clone(), since: now };
-        sandboxes.alive.remove(&sandbox.birth.id);
+        sandboxes.alive.remove(&sandbox.facts.id);
         sandboxes.gone.push_back(Arc::new(gone));
         let config = self.config();
         while sandboxes.gone.front().is_some_and(|gone| now - gone.since > config.ended_kept_for)
@@ -222,7 +222,7 @@ impl Service {
     pub(super) fn running(&self) -> BTreeMap<String, u64> {
         let mut running = BTreeMap::new();
         for sandbox in self.lock().alive.values() {
-            *running.entry(sandbox.birth.tenant.clone()).or_default() += 1;
+            *running.entry(sandbox.facts.tenant.clone()).or_default() += 1;
         }
         running
     }
@@ -242,7 +242,7 @@ fn may_see(caller: &Caller, tenant: &str, looks: bool) -> bool {
 impl Found {
     fn tenant(&self) -> &str {
         match self {
-            Self::Alive(sandbox) => &sandbox.birth.tenant,
+            Self::Alive(sandbox) => &sandbox.facts.tenant,
             Self::Gone(gone) => &gone.view.tenant,
         }
     }

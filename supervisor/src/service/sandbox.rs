@@ -20,7 +20,7 @@ use super::lifetime::Lifetime;
 use super::pause::{Transition, TransitionRequest};
 use super::timeline::Timeline;
 use crate::config::TemplateName;
-use crate::engine::Lap;
+use crate::engine::Stage;
 use crate::host::cgroup;
 use crate::pool::StartKind;
 use crate::vm::Vm;
@@ -118,7 +118,7 @@ pub struct StartView {
     /// How long it waited for room.
     pub queued: Duration,
     /// The steps, in order.
-    pub laps: Vec<Lap>,
+    pub stages: Vec<Stage>,
     /// All of it.
     pub total: Duration,
 }
@@ -154,7 +154,7 @@ pub struct SandboxView {
 
 /// What never changes about a sandbox.
 #[derive(Debug)]
-pub(super) struct Birth {
+pub(super) struct SandboxFacts {
     pub id: SandboxId,
     pub tenant: String,
     pub template: TemplateName,
@@ -171,7 +171,7 @@ const MAX_TRANSITIONS: usize = 4;
 /// One sandbox.
 #[derive(Debug)]
 pub(super) struct Sandbox {
-    pub birth: Birth,
+    pub facts: SandboxFacts,
     pub vm: Arc<Vm>,
     /// One span per sandbox; what is done in it is logged below it.
     pub span: tracing::Span,
@@ -198,11 +198,11 @@ pub(super) struct Inner {
 impl Sandbox {
     /// A running sandbox, and what its keeper is asked.
     pub(super) fn new(
-        birth: Birth,
+        facts: SandboxFacts,
         vm: Arc<Vm>,
         lifetime: Lifetime,
     ) -> (Self, mpsc::Receiver<TransitionRequest>) {
-        let span = tracing::info_span!("sandbox", id = %birth.id, tenant = %birth.tenant);
+        let span = tracing::info_span!("sandbox", id = %facts.id, tenant = %facts.tenant);
         let inner = Inner {
             state: SandboxState::Running,
             lifetime,
@@ -214,7 +214,7 @@ impl Sandbox {
         };
         let (transitions, asked) = mpsc::channel(MAX_TRANSITIONS);
         let (inner, wake, ended) = (Mutex::new(inner), Notify::new(), watch::channel(None).0);
-        (Self { birth, vm, span, inner, wake, transitions, ended }, asked)
+        (Self { facts, vm, span, inner, wake, transitions, ended }, asked)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -251,10 +251,10 @@ impl Sandbox {
     /// Asks the keeper for a transition and waits for it. A caller that goes away has asked all the same.
     pub(super) async fn ask(&self, transition: Transition) -> Result<SandboxView, ServiceError> {
         let (reply, answer) = oneshot::channel();
-        if self.transitions.send(TransitionRequest { transition, reply }).await.is_ok() {
-            if let Ok(answer) = answer.await {
-                return answer;
-            }
+        if self.transitions.send(TransitionRequest { transition, reply }).await.is_ok()
+            && let Ok(answer) = answer.await
+        {
+            return answer;
         }
         Err(self.over(&self.lock(), false))
     }
@@ -324,18 +324,18 @@ impl Sandbox {
             .filter(|_| inner.state == SandboxState::Running)
             .map(|_| wall + inner.lifetime.left(now));
         SandboxView {
-            id: self.birth.id.clone(),
-            tenant: self.birth.tenant.clone(),
-            template: self.birth.template.clone(),
+            id: self.facts.id.clone(),
+            tenant: self.facts.tenant.clone(),
+            template: self.facts.template.clone(),
             state: inner.state,
             end,
-            created_at: self.birth.created_at,
+            created_at: self.facts.created_at,
             expires_at,
             idle_timeout: inner.lifetime.idle(),
-            metadata: self.birth.metadata.clone(),
-            limits: self.birth.limits,
+            metadata: self.facts.metadata.clone(),
+            limits: self.facts.limits,
             usage: SandboxUsage { running, ..inner.usage },
-            start: self.birth.start.clone(),
+            start: self.facts.start.clone(),
         }
     }
 }

@@ -12,7 +12,7 @@ pub struct FileLock {
 }
 
 impl Drop for FileLock {
-    /// Gives it up by name: closing the file is not enough while a child that is just being born has a copy of it.
+    /// Gives it up by name: closing the file is not enough while a child that is just being started has a copy of it.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }

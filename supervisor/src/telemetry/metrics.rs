@@ -186,11 +186,11 @@ impl Metrics {
         metrics
     }
 
-    /// A sandbox was made ready: `kind` is parked, prespawned, restored or booted; `laps` add up to the whole,
+    /// A sandbox was made ready: `kind` is parked, prespawned, restored or booted; `stages` add up to the whole,
     /// which is recorded as the stage `total`.
-    pub fn start(&self, kind: &'static str, laps: impl IntoIterator<Item = (&'static str, Duration)>) {
+    pub fn start(&self, kind: &'static str, stages: impl IntoIterator<Item = (&'static str, Duration)>) {
         let mut total = Duration::ZERO;
-        for (stage, took) in laps {
+        for (stage, took) in stages {
             total += took;
             self.starts.get_or_create(&Stage { kind, stage }).observe(took.as_secs_f64());
         }

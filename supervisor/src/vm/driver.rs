@@ -13,7 +13,7 @@ use super::id::VmId;
 use super::phases::release;
 use super::workdir::WorkDir;
 use crate::engine::{EngineError, Machine, SnapshotFiles};
-use crate::host::cgroup::{Cgroup, CgroupError, CpuQuota, Precedence, Usage};
+use crate::host::cgroup::{Cgroup, CgroupError, CpuQuota, CpuWeight, Usage};
 use crate::host::process::ExitReport;
 
 /// Requests that may wait for the driver.
@@ -53,7 +53,7 @@ pub(super) enum Request {
     Snapshot(oneshot::Sender<Result<SnapshotFiles, EngineError>>),
     Usage(oneshot::Sender<Usage>),
     LastWords(oneshot::Sender<String>),
-    Engage(Option<CpuQuota>, oneshot::Sender<Result<(), CgroupError>>),
+    RaiseCpuWeight(Option<CpuQuota>, oneshot::Sender<Result<(), CgroupError>>),
     Stop,
 }
 
@@ -114,8 +114,8 @@ impl Driver {
                 Some(Request::LastWords(reply)) => {
                     let _ = reply.send(self.machine.last_words());
                 }
-                Some(Request::Engage(cpu, reply)) => {
-                    let full = self.cgroup.set_precedence(Precedence::InUse);
+                Some(Request::RaiseCpuWeight(cpu, reply)) => {
+                    let full = self.cgroup.set_cpu_weight(CpuWeight::InUse);
                     let _ =
                         reply.send(full.and_then(|()| cpu.map_or(Ok(()), |cpu| self.cgroup.set_cpu(cpu))));
                 }

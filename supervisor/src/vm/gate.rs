@@ -56,7 +56,7 @@ impl Identity {
     }
 
     /// The same for a guest that is to wait for a caller: answered when it has nothing left to do.
-    pub(super) fn rest(&self) -> Result<RestoreRequest, getrandom::Error> {
+    pub(super) fn settle(&self) -> Result<RestoreRequest, getrandom::Error> {
         Ok(RestoreRequest { settle: true, ..self.renewal()? })
     }
 }

@@ -99,8 +99,8 @@ impl Vm {
     ///
     /// # Errors
     /// See [`StartError`].
-    pub async fn rest(&self, deadline: Duration) -> Result<(), StartError> {
-        self.gate(Identity::default().rest(), deadline).await
+    pub async fn settle(&self, deadline: Duration) -> Result<(), StartError> {
+        self.gate(Identity::default().settle(), deadline).await
     }
 
     async fn gate(
@@ -118,8 +118,8 @@ impl Vm {
     ///
     /// # Errors
     /// When the machine is gone or the kernel refuses.
-    pub async fn engage(&self, cpu: Option<CpuQuota>) -> Result<(), StartError> {
-        let set = self.ask(Operation::Resume, |reply| Request::Engage(cpu, reply)).await;
+    pub async fn raise_cpu_weight(&self, cpu: Option<CpuQuota>) -> Result<(), StartError> {
+        let set = self.ask(Operation::Resume, |reply| Request::RaiseCpuWeight(cpu, reply)).await;
         set.map_err(StartError::Engine)?.map_err(StartError::Cgroup)
     }
 

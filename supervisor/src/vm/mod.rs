@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! reserve ──▶ Reserved ──launch/restore──▶ Running ──connect──▶ Connected ──open_gate──▶ Vm ──stop──▶ gone
-//!                 └──prepare──▶ Waiting ──load──▶┘
+//!                 └─prespawn──▶ Prespawned ──load──▶┘
 //!                 └───────────── any failure unwinds everything made so far ─────────────┘
 //! ```
 //!
@@ -29,7 +29,7 @@ pub use gate::Identity;
 pub use handle::{Lost, Vm};
 pub use host::{HostError, UserRange, VmHost, VmHostConfig};
 pub use id::VmId;
-pub use phases::{Connected, Plan, Reserved, Running, ScratchPlan, Waiting};
+pub use phases::{Connected, Plan, Prespawned, Reserved, Running, ScratchPlan};
 pub use recovery::{Reclaimed, reclaim};
-pub use restore::{files, prepare_clone, restore_clone};
+pub use restore::{files, prespawn_clone, restore_clone};
 pub use template::{BuildError, BuildStep, BuiltTemplate, TemplateSource};

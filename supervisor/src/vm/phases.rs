@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Reserved ──launch, restore──▶ Running ──connect──▶ Connected ──open_gate──▶ Vm
-//!     └──prepare──▶ Waiting ──load──▶┘
+//!     └─prespawn──▶ Prespawned ──load──▶┘
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use super::id::VmId;
 use super::workdir::{Record, WorkDir};
 use crate::agent::AgentClient;
 use crate::engine::{
-    BootSpec, EngineError, Hardware, IoThrottle, Machine, MachineHome, Operation, Prepared, RestoreSpec,
-    SnapshotFiles, Started, Stopwatch, Timings,
+    BootSpec, EngineError, Hardware, IoThrottle, Machine, MachineHome, Operation, PrespawnedMonitor,
+    RestoreSpec, SnapshotFiles, Started, Stopwatch, Timings,
 };
-use crate::host::cgroup::{Cgroup, CpuQuota, IoLimit, Limits, Precedence};
+use crate::host::cgroup::{Cgroup, CpuQuota, CpuWeight, IoLimit, Limits};
 use crate::host::scratch;
 use tokio::time::timeout;
 
@@ -38,7 +38,7 @@ pub struct Plan {
     /// A share of the host's processors; `None` gives one host processor per virtual one.
     pub cpu: Option<CpuQuota>,
     /// Whether somebody waits for it, or it is made ahead.
-    pub precedence: Precedence,
+    pub cpu_weight: CpuWeight,
     /// Bound on the scratch disk's traffic.
     pub io: IoThrottle,
     /// How long each phase may take.
@@ -94,12 +94,12 @@ impl Reserved {
         let record = Record { cgroup: host.config.cgroups.planned(&id.to_string()), process: None };
         work_dir.write_record(&record).map_err(failed("record", &path))?;
         let cgroup = host.config.cgroups.create(&id.to_string(), &limits).map_err(StartError::Cgroup)?;
-        if plan.precedence != Precedence::default() {
-            cgroup.set_precedence(plan.precedence).map_err(StartError::Cgroup)?;
+        if plan.cpu_weight != CpuWeight::default() {
+            cgroup.set_cpu_weight(plan.cpu_weight).map_err(StartError::Cgroup)?;
         }
         let join = cgroup.join().map_err(StartError::Cgroup)?;
         let scratch = make_scratch(host, &plan.scratch, &path).await?;
-        watch.lap("reserve");
+        watch.stage("reserve");
         let home = MachineHome {
             work_dir: path,
             cgroup: Some(join),
@@ -157,10 +157,14 @@ impl Reserved {
     ///
     /// # Errors
     /// See [`StartError`].
-    pub async fn prepare(mut self, host: &VmHost, snapshot: SnapshotFiles) -> Result<Waiting, StartError> {
+    pub async fn prespawn(
+        mut self,
+        host: &VmHost,
+        snapshot: SnapshotFiles,
+    ) -> Result<Prespawned, StartError> {
         let Some(home) = self.home.take() else { return Err(self.used_twice()) };
         let spec = RestoreSpec { hardware: self.hardware.clone(), home, snapshot };
-        let prepared = match host.engine().prepare(spec).await {
+        let prepared = match host.engine().prespawn(spec).await {
             Ok(prepared) => prepared,
             Err(error) => {
                 self.fail().await;
@@ -169,7 +173,7 @@ impl Reserved {
         };
         let record = Record { cgroup: self.cgroup.record(), process: prepared.process().cloned() };
         let recorded = self.work_dir.write_record(&record);
-        let waiting = Waiting { reserved: self, prepared };
+        let waiting = Prespawned { reserved: self, prepared };
         match recorded {
             Ok(()) => Ok(waiting),
             Err(source) => {
@@ -217,18 +221,18 @@ impl Reserved {
 
 /// A monitor waits for its snapshot. That it has died shows when it is loaded.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct Prespawned {
     reserved: Reserved,
-    prepared: Box<dyn Prepared>,
+    prepared: Box<dyn PrespawnedMonitor>,
 }
 
-impl Waiting {
+impl Prespawned {
     /// Loads the snapshot and lets the guest run, for somebody who waits for it.
     ///
     /// # Errors
     /// See [`StartError`]; the monitor is gone then, with everything made for it.
     pub async fn load(self) -> Result<Running, StartError> {
-        if let Err(error) = self.reserved.cgroup.set_precedence(Precedence::InUse) {
+        if let Err(error) = self.reserved.cgroup.set_cpu_weight(CpuWeight::InUse) {
             self.fail().await;
             return Err(StartError::Cgroup(error));
         }
@@ -272,14 +276,14 @@ impl Running {
                 return Err(StartError::Engine(error));
             }
         };
-        watch.lap("dial");
+        watch.stage("dial");
         // A machine that dies while it is waited for is not waited for until the deadline; and of the two ways
         // its death shows, the end of its process says more than the end of its line.
         let connected = tokio::select! {
             connected = AgentClient::connect(stream, after) => match connected {
                 Err(error) => timeout(VERDICT_GRACE, self.machine.wait()).await.map_err(|_| error),
                 Ok(client) => {
-                    watch.lap("hello");
+                    watch.stage("hello");
                     self.reserved.timings.extend(&watch.finish());
                     return Ok(Connected { running: self, client });
                 }
@@ -330,7 +334,7 @@ impl Connected {
             self.fail().await;
             return Err(StartError::Gate { source, last_words });
         }
-        watch.lap("gate");
+        watch.stage("gate");
         self.running.reserved.timings.extend(&watch.finish());
         let Self { running: Running { reserved, machine }, client } = self;
         let Reserved { id, work_dir, cgroup, timings, .. } = reserved;

@@ -15,7 +15,7 @@ use super::error::StartError;
 use super::gate::Identity;
 use super::handle::Vm;
 use super::host::VmHost;
-use super::phases::{Plan, Reserved, ScratchPlan, Waiting};
+use super::phases::{Plan, Prespawned, Reserved, ScratchPlan};
 use super::working_set;
 use crate::engine::{IoThrottle, SnapshotFiles, Stopwatch};
 use crate::store::Snapshot;
@@ -48,7 +48,7 @@ pub async fn restore_clone(
     }
     tracing::warn!(error = &silence as &dyn std::error::Error, "a clone kept silent and is replaced");
     host.count_repeated_restore();
-    watch.lap("silent");
+    watch.stage("silent");
     let second = reserve(host, snapshot, &Plan { deadline: left, ..plan.clone() }).await?;
     Ok(wake(second, host, snapshot, identity).await?.started_after(watch.finish()))
 }
@@ -57,9 +57,13 @@ pub async fn restore_clone(
 ///
 /// # Errors
 /// See [`StartError`].
-pub async fn prepare_clone(host: &VmHost, snapshot: &Snapshot, plan: &Plan) -> Result<Waiting, StartError> {
+pub async fn prespawn_clone(
+    host: &VmHost,
+    snapshot: &Snapshot,
+    plan: &Plan,
+) -> Result<Prespawned, StartError> {
     let reserved = reserve(host, snapshot, plan).await?.answering_within(plan.deadline / PATIENCE_PARTS);
-    reserved.prepare(host, files(snapshot)).await
+    reserved.prespawn(host, files(snapshot)).await
 }
 
 /// A snapshot as engines take it.

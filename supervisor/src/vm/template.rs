@@ -19,7 +19,7 @@ use crate::agent::{
 };
 use crate::config::{Language, Recipe, Run, Step, Warm};
 use crate::engine::{EngineError, IoThrottle, Timings};
-use crate::host::cgroup::Precedence;
+use crate::host::cgroup::CpuWeight;
 use crate::store::{
     Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, Staging, Store, StoreError, Traffic,
 };
@@ -158,7 +158,7 @@ impl TemplateSource {
             image: self.image.path.clone(),
             scratch: ScratchPlan::Blank { mib: self.recipe.scratch_mib, at: None },
             cpu: None,
-            precedence: Precedence::InUse,
+            cpu_weight: CpuWeight::InUse,
             io: IO_LIMIT,
             deadline: BOOT_DEADLINE,
         }

@@ -33,7 +33,7 @@ type Files = rekindle::engine::SnapshotFiles;
 
 async fn a_machine_launched_without_a_snapshot_directory_cannot_be_frozen(bench: &Bench) {
     let started = bench.engine.launch(bench.boot_spec(None)).await.expect("launched");
-    assert!(!started.timings.laps.is_empty());
+    assert!(!started.timings.stages.is_empty());
     let error = started.machine.snapshot().await.expect_err("refused");
     assert!(matches!(error, EngineError::Refused { operation: Operation::Snapshot, .. }), "{error:?}");
     assert!(started.machine.try_exit().is_none(), "it goes on as it was");
@@ -45,9 +45,9 @@ async fn clones_run_side_by_side_and_leave_the_snapshot_alone(bench: &Bench, fil
     let mut clones = Vec::new();
     for _ in 0..3 {
         let started = bench.engine.restore(bench.restore_spec(files)).await.expect("restored");
-        let stages: Vec<&str> = started.timings.laps.iter().map(|lap| lap.stage).collect();
+        let stages: Vec<&str> = started.timings.stages.iter().map(|stage| stage.name).collect();
         assert!(stages.contains(&"spawn") && stages.contains(&"load"), "{stages:?}");
-        eprintln!("restored in {:?}: {:?}", started.timings.total(), started.timings.laps);
+        eprintln!("restored in {:?}: {:?}", started.timings.total(), started.timings.stages);
         clones.push(started.machine);
     }
     for clone in &clones {
@@ -105,14 +105,14 @@ async fn a_dropped_machine_leaves_no_process(bench: &Bench, files: &Files) {
 }
 
 async fn a_prepared_monitor_waits_for_its_load(bench: &Bench, files: &Files) {
-    let prepared = bench.engine.prepare(bench.restore_spec(files)).await.expect("prepared");
+    let prepared = bench.engine.prespawn(bench.restore_spec(files)).await.expect("prepared");
     tokio::time::sleep(Duration::from_millis(300)).await;
     let started = prepared.load().await.expect("loaded");
     let waited = started.timings.total();
     bench.answers(&*started.machine).await.expect("it answers");
     eprintln!("prepared and loaded in {waited:?}");
     started.machine.kill().await;
-    let unused = bench.engine.prepare(bench.restore_spec(files)).await.expect("prepared");
+    let unused = bench.engine.prespawn(bench.restore_spec(files)).await.expect("prepared");
     let process = unused.process().cloned();
     drop(unused);
     if let Some(process) = process {

@@ -281,11 +281,11 @@ async fn a_clone_answers_sooner_than_a_booted_machine_and_a_prepared_one_sooner_
         let started = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored");
         restores.add(&bench, started, began).await;
 
-        let prepared = bench.engine.prepare(bench.restore_spec(&files)).await.expect("prepared");
+        let prepared = bench.engine.prespawn(bench.restore_spec(&files)).await.expect("prepared");
         let began = Instant::now();
         let mut started = prepared.load().await.expect("loaded");
         // What came before was done when nobody waited.
-        started.timings.laps.retain(|lap| lap.stage == "load");
+        started.timings.stages.retain(|stage| stage.name == "load");
         loads.add(&bench, started, began).await;
     }
     let (boot, restore, load) = (boots.median(), restores.median(), loads.median());
@@ -323,17 +323,17 @@ impl Starts {
         let mut timings = started.timings;
         let mut watch = Stopwatch::start();
         bench.answers(&*started.machine).await.expect("it answers");
-        watch.lap("answer");
+        watch.stage("answer");
         let took = began.elapsed();
         started.machine.kill().await;
         timings.extend(&watch.finish());
         let gap = took.saturating_sub(timings.total());
         assert!(gap < took / 10 + Duration::from_millis(50), "{took:?}, of which {gap:?} is in no stage");
         self.totals.push(took);
-        for lap in timings.laps {
-            match self.stages.iter_mut().find(|(stage, _)| *stage == lap.stage) {
-                Some((_, times)) => times.push(lap.took),
-                None => self.stages.push((lap.stage, vec![lap.took])),
+        for stage in timings.stages {
+            match self.stages.iter_mut().find(|(stage, _)| *stage == stage.name) {
+                Some((_, times)) => times.push(stage.took),
+                None => self.stages.push((stage.name, vec![stage.took])),
             }
         }
     }

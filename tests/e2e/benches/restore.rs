@@ -28,14 +28,14 @@ struct Starts {
 
 impl Starts {
     fn add(&mut self, timings: &Timings) {
-        let answered = timings.laps.iter().filter(|lap| lap.stage != GATE).map(|lap| lap.took).sum();
+        let answered = timings.stages.iter().filter(|stage| stage.name != GATE).map(|stage| stage.took).sum();
         self.first_answer.push(answered);
         self.usable.push(timings.total());
-        for lap in &timings.laps {
-            if !self.order.contains(&lap.stage) {
-                self.order.push(lap.stage);
+        for stage in &timings.stages {
+            if !self.order.contains(&stage.name) {
+                self.order.push(stage.name);
             }
-            self.stages.entry(lap.stage).or_default().push(lap.took);
+            self.stages.entry(stage.name).or_default().push(stage.took);
         }
     }
 

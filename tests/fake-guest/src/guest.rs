@@ -182,12 +182,12 @@ impl Guest {
     }
 
     /// Puts an execution on record; signals to it arrive at the receiver until the guard is dropped.
-    pub(crate) fn begin(&self, what: String) -> (Running, mpsc::UnboundedReceiver<u32>) {
+    pub(crate) fn begin(&self, what: String) -> (RunningProgram, mpsc::UnboundedReceiver<u32>) {
         lock(&self.state.executed).push(what);
         let id = self.state.next_execution.fetch_add(1, Ordering::Relaxed);
         let (sender, signals) = mpsc::unbounded_channel();
         lock(&self.state.running).insert(id, sender);
-        (Running { guest: self.clone(), id }, signals)
+        (RunningProgram { guest: self.clone(), id }, signals)
     }
 
     /// Signals an execution; whether there is such a one.
@@ -201,12 +201,12 @@ impl Guest {
 }
 
 /// An execution under way.
-pub(crate) struct Running {
+pub(crate) struct RunningProgram {
     guest: Guest,
     pub(crate) id: u64,
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         lock(&self.guest.state.running).remove(&self.id);
     }

@@ -11,7 +11,7 @@ use super::machine::{FakeControl, FakeMachine};
 use super::script::{Fault, Script};
 use crate::engine::{
     BootSpec, BoxFuture, Capabilities, Engine, EngineError, EngineIdentity, EngineKind, Hardware, Operation,
-    Prepared, RestoreSpec, SnapshotFiles, Started, Stopwatch,
+    PrespawnedMonitor, RestoreSpec, SnapshotFiles, Started, Stopwatch,
 };
 use crate::host::cpu::CpuIdentity;
 use crate::host::process::ProcessIdentity;
@@ -100,7 +100,7 @@ impl FakeEngine {
             file.and_then(|file| file.set_len(u64::from(spec.hardware.memory_mib) << 20))
                 .map_err(EngineError::file(Operation::Launch, &files.memory))?;
         }
-        watch.lap("spawn");
+        watch.stage("spawn");
         Ok(Started { machine: Box::new(self.machine(files)), timings: watch.finish() })
     }
 
@@ -116,7 +116,7 @@ impl FakeEngine {
         let state = &spec.snapshot.state;
         let state = fs::read(state).map_err(EngineError::file(PREPARE, state))?;
         self.script.play(PREPARE, || {}).await?;
-        watch.lap("spawn");
+        watch.stage("spawn");
         Ok(FakePrepared { machine: self.machine(None), script: Arc::clone(&self.script), state, watch })
     }
 }
@@ -147,11 +147,11 @@ impl Engine for FakeEngine {
         })
     }
 
-    fn prepare(&self, spec: RestoreSpec) -> BoxFuture<'_, Result<Box<dyn Prepared>, EngineError>> {
+    fn prespawn(&self, spec: RestoreSpec) -> BoxFuture<'_, Result<Box<dyn PrespawnedMonitor>, EngineError>> {
         let after = spec.home.deadline;
         Box::pin(async move {
             match timeout(after, self.wait(spec)).await {
-                Ok(prepared) => Ok(Box::new(prepared?) as Box<dyn Prepared>),
+                Ok(prepared) => Ok(Box::new(prepared?) as Box<dyn PrespawnedMonitor>),
                 Err(_) => Err(EngineError::Deadline { operation: Operation::Prepare, after }),
             }
         })
@@ -166,7 +166,7 @@ struct FakePrepared {
     watch: Stopwatch,
 }
 
-impl Prepared for FakePrepared {
+impl PrespawnedMonitor for FakePrepared {
     fn process(&self) -> Option<&ProcessIdentity> {
         None
     }
@@ -179,7 +179,7 @@ impl Prepared for FakePrepared {
                 let source = "the state file is not one of this engine".into();
                 return Err(EngineError::Control { operation: Operation::Load, source });
             }
-            self.watch.lap("load");
+            self.watch.stage("load");
             Ok(Started { machine: Box::new(self.machine), timings: self.watch.finish() })
         })
     }

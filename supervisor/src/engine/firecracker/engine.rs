@@ -1,10 +1,10 @@
 //! The engine: the programs, and the entry to the verbs.
 
-use super::copies::Copies;
 use super::find::FoundFirecracker;
+use super::jail_binaries::JailBinaries;
 use super::{launch, restore};
 use crate::engine::{
-    BootSpec, BoxFuture, Capabilities, Engine, EngineError, EngineIdentity, EngineKind, Prepared,
+    BootSpec, BoxFuture, Capabilities, Engine, EngineError, EngineIdentity, EngineKind, PrespawnedMonitor,
     RestoreSpec, Started,
 };
 use crate::host::cpu::CpuIdentity;
@@ -29,7 +29,7 @@ pub enum Confinement {
 pub struct FirecrackerEngine {
     pub(super) firecracker: FoundFirecracker,
     pub(super) confinement: Confinement,
-    pub(super) copies: Copies,
+    pub(super) jail_binaries: JailBinaries,
     identity: EngineIdentity,
     capabilities: Capabilities,
 }
@@ -57,8 +57,8 @@ impl FirecrackerEngine {
             thread_overhead: 16,
         };
         prepare_cells();
-        let copies = Copies::of(&firecracker.path);
-        Self { firecracker, confinement, copies, identity, capabilities }
+        let jail_binaries = JailBinaries::of(&firecracker.path);
+        Self { firecracker, confinement, jail_binaries, identity, capabilities }
     }
 }
 
@@ -75,7 +75,7 @@ impl Engine for FirecrackerEngine {
         Box::pin(launch::launch(self, spec))
     }
 
-    fn prepare(&self, spec: RestoreSpec) -> BoxFuture<'_, Result<Box<dyn Prepared>, EngineError>> {
-        Box::pin(restore::prepare(self, spec))
+    fn prespawn(&self, spec: RestoreSpec) -> BoxFuture<'_, Result<Box<dyn PrespawnedMonitor>, EngineError>> {
+        Box::pin(restore::prespawn(self, spec))
     }
 }

@@ -56,7 +56,7 @@ async fn boot(engine: &FirecrackerEngine, spec: BootSpec) -> Result<Started, Eng
     if let Err(error) = configure(&monitor.api, &hardware, io, &command_line(&kernel_args)).await {
         return Err(explain(&monitor, LAUNCH, error).await);
     }
-    watch.lap("configure");
+    watch.stage("configure");
     let machine = FirecrackerMachine::new(monitor, files);
     Ok(Started { machine: Box::new(machine), timings: watch.finish() })
 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `find`, `version` | the programs, and which versions are accepted |
 //! | `jail` | the root directory and the jailer's command line |
-//! | `copies` | the program for the next jails |
+//! | `jail_binaries` | the program for the next jails |
 //! | `api` | the control channel: HTTP over a unix socket |
 //! | `vsock` | the channel to the agent |
 //! | `metrics` | what the monitor counts |
@@ -19,10 +19,10 @@
 
 pub mod api;
 mod control;
-mod copies;
 mod engine;
 mod find;
 mod jail;
+mod jail_binaries;
 mod launch;
 mod machine;
 mod metrics;

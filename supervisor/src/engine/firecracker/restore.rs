@@ -16,14 +16,14 @@ use super::jail::{Entry, MEMORY, STATE};
 use super::launch::rate_limiter;
 use super::machine::FirecrackerMachine;
 use super::start::{Monitor, Start, start};
-use crate::engine::{BoxFuture, EngineError, Operation, Prepared, RestoreSpec, Started, Stopwatch};
+use crate::engine::{BoxFuture, EngineError, Operation, PrespawnedMonitor, RestoreSpec, Started, Stopwatch};
 use crate::host::mapped::Mapped;
 use crate::host::process::ProcessIdentity;
 
-pub(super) async fn prepare(
+pub(super) async fn prespawn(
     engine: &FirecrackerEngine,
     spec: RestoreSpec,
-) -> Result<Box<dyn Prepared>, EngineError> {
+) -> Result<Box<dyn PrespawnedMonitor>, EngineError> {
     let deadline = spec.home.deadline;
     let prepared = timeout(deadline, wait_for_snapshot(engine, spec))
         .await
@@ -55,7 +55,7 @@ async fn wait_for_snapshot(
     let plan =
         Start { operation: PREPARE, hardware: &hardware, home, files: &files, writes: 0, boots: false };
     let monitor = start(engine, plan, &mut watch).await?;
-    let ahead = Ahead { memory: snapshot.memory, pages: snapshot.copied };
+    let ahead = Prefault { memory: snapshot.memory, pages: snapshot.copied };
     Ok(PreparedFirecracker { monitor, limiter, ahead, deadline, watch })
 }
 
@@ -64,19 +64,19 @@ async fn wait_for_snapshot(
 struct PreparedFirecracker {
     monitor: Monitor,
     limiter: Option<RateLimiter>,
-    ahead: Ahead,
+    ahead: Prefault,
     deadline: Duration,
     watch: Stopwatch,
 }
 
 /// What every clone copies.
 #[derive(Debug)]
-struct Ahead {
+struct Prefault {
     memory: PathBuf,
     pages: Arc<[u64]>,
 }
 
-impl Prepared for PreparedFirecracker {
+impl PrespawnedMonitor for PreparedFirecracker {
     fn process(&self) -> Option<&ProcessIdentity> {
         Some(self.monitor.process.identity())
     }
@@ -104,7 +104,7 @@ async fn load(prepared: PreparedFirecracker) -> Result<Started, EngineError> {
 async fn request(
     monitor: &Monitor,
     limiter: Option<RateLimiter>,
-    ahead: Ahead,
+    ahead: Prefault,
     watch: &mut Stopwatch,
 ) -> Result<(), ApiError> {
     // Mapped privately by every clone: what none of them writes is in memory once.
@@ -123,11 +123,11 @@ async fn request(
         let drive = PartialDrive { drive_id: "scratch", rate_limiter };
         monitor.api.patch("/drives/scratch", &drive).await?;
     }
-    watch.lap("load");
+    watch.stage("load");
     if !ahead.pages.is_empty() {
         copy_ahead(monitor, ahead).await;
         monitor.api.patch("/vm", &Vm { state: VmState::Resumed }).await?;
-        watch.lap("resume");
+        watch.stage("resume");
     }
     Ok(())
 }
@@ -135,7 +135,7 @@ async fn request(
 /// Has the kernel copy, while the guest is paused, what the guest would write to first. A page that is copied when
 /// a guest that runs has read it already costs it three exits instead of one: it reads, it writes, and once more
 /// because what it had mapped was taken away.
-async fn copy_ahead(monitor: &Monitor, Ahead { memory, pages }: Ahead) {
+async fn copy_ahead(monitor: &Monitor, Prefault { memory, pages }: Prefault) {
     let pid = monitor.process.identity().pid;
     let copy = move || Mapped::find(pid, &memory)?.iter().try_for_each(|mapped| mapped.copy(&pages));
     let copied = tokio::task::spawn_blocking(copy).await;

@@ -59,9 +59,9 @@ pub(super) async fn start(
     let metrics = Metrics::open(&jail, operation)?;
     if engine.confinement == Confinement::Jailed {
         let dir = home.work_dir.parent().unwrap_or(&home.work_dir);
-        engine.copies.place(dir, &jail.program(programs));
+        engine.jail_binaries.place(dir, &jail.program(programs));
     }
-    watch.lap("files");
+    watch.stage("files");
 
     let (program, args, directory) = match engine.confinement {
         Confinement::Jailed => (&programs.jailer, jail.jailer_arguments(programs), None),
@@ -79,10 +79,10 @@ pub(super) async fn start(
     })
     .await
     .map_err(|source| EngineError::Spawn { operation, source })?;
-    watch.lap("spawn");
+    watch.stage("spawn");
 
     let api = connect(&process, &jail, operation).await?;
-    watch.lap("control");
+    watch.stage("control");
     Ok(Monitor { process, api, agent, jail, metrics })
 }
 

@@ -97,7 +97,7 @@ pub(super) fn build(
             list.pair("-accel", format!("tcg{threads},tb-size={TRANSLATION_CACHE_MIB}"));
             // Five-level page tables cost an emulated guest time and give it nothing. A processor that says its
             // byte-wise string instructions are fast is believed: the guest's kernel and C library then copy and
-            // clear with them, and an emulator carries them out byte by byte (decision 0062).
+            // clear with them, and an emulator carries them out byte by byte (docs/performance.md).
             list.pair("-cpu", "max,-la57,-erms,-fsrm");
         }
         Accelerator::Kvm => {

@@ -6,7 +6,7 @@ use super::args::{Accelerator, TRANSLATION_CACHE_MIB};
 use super::find::FoundQemu;
 use super::{launch, restore};
 use crate::engine::{
-    BootSpec, BoxFuture, Capabilities, Engine, EngineError, EngineIdentity, EngineKind, Prepared,
+    BootSpec, BoxFuture, Capabilities, Engine, EngineError, EngineIdentity, EngineKind, PrespawnedMonitor,
     RestoreSpec, Started,
 };
 use crate::host::cpu::{self, CpuIdentity};
@@ -66,7 +66,7 @@ impl Engine for QemuEngine {
         Box::pin(launch::launch(self, spec))
     }
 
-    fn prepare(&self, spec: RestoreSpec) -> BoxFuture<'_, Result<Box<dyn Prepared>, EngineError>> {
-        Box::pin(restore::prepare(self, spec))
+    fn prespawn(&self, spec: RestoreSpec) -> BoxFuture<'_, Result<Box<dyn PrespawnedMonitor>, EngineError>> {
+        Box::pin(restore::prespawn(self, spec))
     }
 }

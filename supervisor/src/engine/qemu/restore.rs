@@ -14,13 +14,13 @@ use super::machine::QemuMachine;
 use super::qmp::QmpError;
 use super::start::{Monitor, Start, start};
 use super::version::QemuVersion;
-use crate::engine::{BoxFuture, EngineError, Operation, Prepared, RestoreSpec, Started, Stopwatch};
+use crate::engine::{BoxFuture, EngineError, Operation, PrespawnedMonitor, RestoreSpec, Started, Stopwatch};
 use crate::host::process::ProcessIdentity;
 
-pub(super) async fn prepare(
+pub(super) async fn prespawn(
     engine: &QemuEngine,
     spec: RestoreSpec,
-) -> Result<Box<dyn Prepared>, EngineError> {
+) -> Result<Box<dyn PrespawnedMonitor>, EngineError> {
     let deadline = spec.home.deadline;
     let prepared = timeout(deadline, wait_for_snapshot(engine, spec))
         .await
@@ -67,7 +67,7 @@ struct PreparedQemu {
     watch: Stopwatch,
 }
 
-impl Prepared for PreparedQemu {
+impl PrespawnedMonitor for PreparedQemu {
     fn process(&self) -> Option<&ProcessIdentity> {
         Some(self.monitor.process.identity())
     }
@@ -88,12 +88,12 @@ async fn load(prepared: PreparedQemu) -> Result<Started, EngineError> {
     if let Err(error) = incoming(&monitor, &state, version).await {
         return Err(explain(&monitor.process, Operation::Load, error).await);
     }
-    watch.lap("load");
+    watch.stage("load");
     // A snapshot is of a paused machine, and so is what was loaded.
     if let Err(error) = monitor.qmp.execute("cont", Value::Null).await {
         return Err(explain(&monitor.process, Operation::Load, error).await);
     }
-    watch.lap("resume");
+    watch.stage("resume");
     let line = monitor.line.take();
     let machine = QemuMachine::new(monitor, version, None, None, line);
     Ok(Started { machine: Box::new(machine), timings: watch.finish() })

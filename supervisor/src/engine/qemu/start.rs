@@ -115,7 +115,7 @@ pub(super) async fn start(
         scratch.into(),
         scratch_look.into(),
     ]);
-    watch.lap("files");
+    watch.stage("files");
 
     let process = spawn(ProcessSpec {
         program: engine.qemu.path.clone(),
@@ -129,13 +129,13 @@ pub(super) async fn start(
     })
     .await
     .map_err(|source| EngineError::Spawn { operation, source })?;
-    watch.lap("spawn");
+    watch.stage("spawn");
 
     let qmp = match Qmp::connect(control).await {
         Ok(qmp) => qmp,
         Err(error) => return Err(explain(&process, operation, error).await),
     };
-    watch.lap("control");
+    watch.stage("control");
     Ok(Monitor { process, qmp, agent, line })
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::manager::CgroupVersion;
-use super::{CgroupError, CgroupJoin, CpuQuota, Limits, Precedence, Usage, kill, v1, v2};
+use super::{CgroupError, CgroupJoin, CpuQuota, CpuWeight, Limits, Usage, kill, v1, v2};
 
 /// One directory of a group, with the controllers that act there.
 #[derive(Debug, Clone)]
@@ -107,13 +107,13 @@ impl Cgroup {
                 .map(Into::into)
                 .map_err(CgroupError::file("open", &path))
         };
-        let birthplace = match (self.version, self.places.first()) {
+        let cgroup_fd = match (self.version, self.places.first()) {
             (Some(CgroupVersion::V2), Some(place)) => {
                 Some(File::open(&place.dir).map_err(CgroupError::file("open", &place.dir))?.into())
             }
             _ => None,
         };
-        Ok(CgroupJoin { procs: self.places.iter().map(open).collect::<Result<_, _>>()?, birthplace })
+        Ok(CgroupJoin { procs: self.places.iter().map(open).collect::<Result<_, _>>()?, cgroup_fd })
     }
 
     /// The limits as the kernel reports them now.
@@ -146,10 +146,10 @@ impl Cgroup {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn set_precedence(&self, precedence: Precedence) -> Result<(), CgroupError> {
+    pub fn set_cpu_weight(&self, cpu_weight: CpuWeight) -> Result<(), CgroupError> {
         match (self.version, self.places.first()) {
-            (Some(CgroupVersion::V1), _) => v1::rank(&self.places, precedence),
-            (Some(CgroupVersion::V2), Some(place)) => v2::rank(place, precedence),
+            (Some(CgroupVersion::V1), _) => v1::set_weight(&self.places, cpu_weight),
+            (Some(CgroupVersion::V2), Some(place)) => v2::set_weight(place, cpu_weight),
             _ => Ok(()),
         }
     }

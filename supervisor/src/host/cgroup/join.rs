@@ -7,14 +7,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 #[derive(Debug)]
 pub struct CgroupJoin {
     pub(super) procs: Vec<OwnedFd>,
-    /// The group's directory, where a process can be born in it.
-    pub(super) birthplace: Option<OwnedFd>,
+    /// The group's directory, where a process can be started in it.
+    pub(super) cgroup_fd: Option<OwnedFd>,
 }
 
 impl CgroupJoin {
     /// The directory to be born in; none where a process has to move by itself.
-    pub(crate) fn birthplace(&self) -> Option<BorrowedFd<'_>> {
-        self.birthplace.as_ref().map(AsFd::as_fd)
+    pub(crate) fn cgroup_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.cgroup_fd.as_ref().map(AsFd::as_fd)
     }
 
     /// Moves the calling process into the group.

@@ -30,7 +30,7 @@ impl CpuQuota {
 
 /// Who goes first when all of the host's processors are busy. Otherwise it changes nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Precedence {
+pub enum CpuWeight {
     /// A machine that somebody works with.
     #[default]
     InUse,
@@ -39,7 +39,7 @@ pub enum Precedence {
     Spare,
 }
 
-impl Precedence {
+impl CpuWeight {
     /// As a percentage of what every group has that says nothing.
     pub(super) fn percent(self) -> u64 {
         match self {

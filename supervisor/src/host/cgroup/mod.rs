@@ -23,6 +23,6 @@ mod tests;
 pub use error::CgroupError;
 pub use group::{Cgroup, CgroupRecord};
 pub use join::CgroupJoin;
-pub use limits::{CpuQuota, IoLimit, LimitKind, Limits, Precedence, Unenforced};
+pub use limits::{CpuQuota, CpuWeight, IoLimit, LimitKind, Limits, Unenforced};
 pub use manager::{CgroupManager, CgroupVersion};
 pub use usage::Usage;

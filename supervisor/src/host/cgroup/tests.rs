@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::table::{Hierarchies, Own};
-use super::{CgroupError, CgroupManager, CgroupVersion, CpuQuota, IoLimit, LimitKind, Limits, Precedence};
+use super::{CgroupError, CgroupManager, CgroupVersion, CpuQuota, CpuWeight, IoLimit, LimitKind, Limits};
 use crate::host::process::{Process, ProcessSpec, spawn};
 
 const HYBRID_MOUNTS: &str = "\
@@ -95,9 +95,9 @@ fn limits_are_written_and_read_back_in_the_unified_format() {
     let changed = Limits { cpu: Some(cpu), ..limits };
     assert_eq!(group.limits().expect("readable"), changed, "only the processors change");
     fs::write(dir.join("cpu.weight"), "").expect("written");
-    group.set_precedence(Precedence::Spare).expect("written");
+    group.set_cpu_weight(CpuWeight::Spare).expect("written");
     assert_eq!(text("cpu.weight"), "20");
-    group.set_precedence(Precedence::InUse).expect("written");
+    group.set_cpu_weight(CpuWeight::InUse).expect("written");
     assert_eq!(text("cpu.weight"), "100");
     assert_eq!(group.limits().expect("readable"), changed, "who goes first is no limit");
     fs::write(dir.join("cpu.stat"), "usage_usec 5\nuser_usec 3\nnr_throttled 2\nthrottled_usec 7\n")

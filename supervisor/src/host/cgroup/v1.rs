@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::CgroupError;
 use super::group::Place;
-use super::limits::{CpuQuota, IoLimit, Limits, Precedence};
+use super::limits::{CpuQuota, CpuWeight, IoLimit, Limits};
 use super::usage::{Usage, keyed};
 
 /// The share of a group that says nothing.
@@ -53,11 +53,11 @@ pub(super) fn apply(places: &[Place], limits: &Limits) -> Result<(), CgroupError
     Ok(())
 }
 
-pub(super) fn rank(places: &[Place], precedence: Precedence) -> Result<(), CgroupError> {
+pub(super) fn set_weight(places: &[Place], cpu_weight: CpuWeight) -> Result<(), CgroupError> {
     places
         .iter()
         .filter(|place| place.has("cpu"))
-        .try_for_each(|place| place.write_if_present("cpu.shares", &(SHARES * precedence.percent() / 100)))
+        .try_for_each(|place| place.write_if_present("cpu.shares", &(SHARES * cpu_weight.percent() / 100)))
 }
 
 pub(super) fn read_back(places: &[Place]) -> Result<Limits, CgroupError> {

@@ -2,7 +2,7 @@
 
 use super::CgroupError;
 use super::group::Place;
-use super::limits::{CpuQuota, IoLimit, Limits, Precedence};
+use super::limits::{CpuQuota, CpuWeight, IoLimit, Limits};
 use super::usage::{Usage, keyed};
 
 pub(super) fn controllers_of(kind: super::LimitKind) -> &'static str {
@@ -40,9 +40,9 @@ pub(super) fn apply(place: &Place, limits: &Limits) -> Result<(), CgroupError> {
     Ok(())
 }
 
-pub(super) fn rank(place: &Place, precedence: Precedence) -> Result<(), CgroupError> {
+pub(super) fn set_weight(place: &Place, cpu_weight: CpuWeight) -> Result<(), CgroupError> {
     // The kernel's own starting value is 100.
-    place.write_if_present("cpu.weight", &precedence.percent())
+    place.write_if_present("cpu.weight", &cpu_weight.percent())
 }
 
 pub(super) fn read_back(place: &Place) -> Result<Limits, CgroupError> {

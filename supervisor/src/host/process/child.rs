@@ -17,9 +17,9 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::cell::Cell;
 use super::exit::ExitReport;
 use super::identity::ProcessIdentity;
+use super::namespace_set::NamespaceSet;
 use super::spawn::reap_later;
 use super::tail::Tail;
 use crate::host::readable::watch_readable;
@@ -46,8 +46,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts watching a fresh child, and the cell it may be in. On failure the child is killed and reaped.
-    pub(super) fn watch(pid: u32, pidfd: OwnedFd, output: OwnedFd, cell: Option<Cell>) -> io::Result<Self> {
+    /// Starts watching a fresh child, and the namespaces it may be in. On failure the child is killed and reaped.
+    pub(super) fn watch(
+        pid: u32,
+        pidfd: OwnedFd,
+        output: OwnedFd,
+        namespaces: Option<NamespaceSet>,
+    ) -> io::Result<Self> {
         let watched = pidfd.try_clone().and_then(watch_readable);
         let watched = match watched {
             Ok(watched) => watched,
@@ -64,9 +69,9 @@ impl Process {
         let (report, exit) = watch::channel(None);
         tokio::spawn(async move {
             let ended = unreaped.reap().await;
-            if let Some(cell) = cell {
+            if let Some(namespaces) = namespaces {
                 // Whatever it had started there ends before its own end is told.
-                cell.close().await;
+                namespaces.close().await;
             }
             // The last words of a dead child are in the pipe already; a grandchild that holds it
             // open must not delay the report.

@@ -5,12 +5,12 @@
 //! restarts of the supervisor, safe against pid reuse. Called by engines and by recovery. Nothing
 //! here polls, and nothing installs a `SIGCHLD` handler.
 
-mod birth;
-mod cell;
 mod child;
+mod clone;
 mod exit;
 mod identity;
 mod namespace;
+mod namespace_set;
 mod spawn;
 mod spec;
 mod tail;
@@ -18,11 +18,11 @@ mod tail;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use cell::prepare as prepare_cells;
 pub use child::{Process, StopStep};
 pub use exit::ExitReport;
 pub use identity::ProcessIdentity;
 pub(crate) use identity::wait_exit;
+pub(crate) use namespace_set::prepare as prepare_cells;
 pub use spawn::{SpawnError, spawn};
 pub use spec::{Bind, Namespaces, ProcessSpec, RunAs};
 pub use tail::{Progress, Tail};

@@ -1,4 +1,4 @@
-//! What a child does to enter the namespaces of its cell, between fork and exec.
+//! What a child does to enter its set of namespaces, between fork and exec.
 //!
 //! Used by `spawn` only.
 
@@ -11,7 +11,7 @@ use std::path::Path;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 
-use super::cell::Cell;
+use super::namespace_set::NamespaceSet;
 use super::spec::Namespaces;
 
 /// The binds with everything allocated, for use between fork and exec.
@@ -21,13 +21,10 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn prepare(namespaces: &Namespaces, cell: &Cell) -> io::Result<Self> {
+    pub(super) fn open(wanted: &Namespaces, set: &NamespaceSet) -> io::Result<Self> {
         let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from);
         let bind = |bind: &super::spec::Bind| Ok((text(&bind.source)?, text(&bind.target)?, bind.writable));
-        Ok(Self {
-            binds: namespaces.binds.iter().map(bind).collect::<io::Result<_>>()?,
-            network: cell.network()?,
-        })
+        Ok(Self { binds: wanted.binds.iter().map(bind).collect::<io::Result<_>>()?, network: set.network()? })
     }
 
     /// Enters its namespaces and makes the binds. System calls only.

@@ -26,10 +26,10 @@ use rustix::process::{Gid, Uid, WaitId, WaitIdOptions, waitid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use tokio::sync::oneshot;
 
-use super::birth::Program;
-use super::cell::{self, Cell};
 use super::child::Process;
+use super::clone::Program;
 use super::namespace;
+use super::namespace_set::{self, NamespaceSet};
 use super::spec::ProcessSpec;
 use crate::host::open_files;
 use crate::host::open_guard::{self, GuardError};
@@ -93,7 +93,7 @@ struct Started {
     handles: Option<(OwnedFd, OwnedFd)>,
     guard: Option<open_guard::PendingGuard>,
     /// The namespaces it is in.
-    cell: Option<Cell>,
+    namespaces: Option<NamespaceSet>,
 }
 
 impl Drop for Started {
@@ -109,7 +109,7 @@ impl Started {
     async fn into_process(mut self, program: PathBuf) -> Result<Process, SpawnError> {
         let guard = self.guard.take();
         let (pidfd, output) = self.handles.take().expect("taken once, here");
-        let process = Process::watch(self.pid, pidfd, output, self.cell.take())
+        let process = Process::watch(self.pid, pidfd, output, self.namespaces.take())
             .map_err(|source| SpawnError::Start { program: program.clone(), source })?;
         if let Some(guard) = guard {
             // From here the child may wait for an answer whenever it opens a file.
@@ -166,13 +166,12 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
 
     let (output, output_child) =
         nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| failed(e.into()))?;
-    let guard = open_guard.map(open_guard::prepare).transpose().map_err(guarded)?;
+    let guard = open_guard.map(open_guard::build).transpose().map_err(guarded)?;
     let installer = guard.as_ref().map(open_guard::PreparedGuard::installer);
 
-    let cell = namespaces.is_some().then(cell::take).transpose().map_err(failed)?;
-    let entry = namespaces.as_ref().zip(cell.as_ref());
-    let entry =
-        entry.map(|(spec, cell)| namespace::Entry::prepare(spec, cell)).transpose().map_err(failed)?;
+    let set = namespaces.is_some().then(namespace_set::take).transpose().map_err(failed)?;
+    let entry = namespaces.as_ref().zip(set.as_ref());
+    let entry = entry.map(|(wanted, set)| namespace::Entry::open(wanted, set)).transpose().map_err(failed)?;
     let directory = directory.as_deref().unwrap_or(Path::new("/"));
     let prepared = Program::new(&program, &args, environment, directory).map_err(failed)?;
     let null = File::open("/dev/null").map_err(failed)?;
@@ -194,7 +193,7 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
         }
         // Changing the user clears the tie to the parent, so it comes after.
         prctl::set_pdeathsig(Signal::SIGKILL)?;
-        // In a cell the parent cannot be seen, and the cell's leader holds the tie.
+        // In a namespace set the parent cannot be seen, and the leader of the set holds the tie.
         if entry.is_none() && getppid() != parent {
             // The supervisor died during the start: nobody hears of this.
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
@@ -212,10 +211,10 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
         }
         Ok(())
     };
-    let door = cell.as_ref().map(Cell::open).transpose().map_err(failed)?;
+    let entered = set.as_ref().map(NamespaceSet::open).transpose().map_err(failed)?;
     let stdio = [null.as_fd(), output_child.as_fd(), output_child.as_fd()];
     let (pid, pidfd) = prepared.start(stdio, cgroup.as_ref(), prepare_child).map_err(failed)?;
-    drop((door, inherit, output_child));
+    drop((entered, inherit, output_child));
     let guard = match guard.map(open_guard::PreparedGuard::receive).transpose() {
         Ok(guard) => guard,
         Err(error) => {
@@ -223,7 +222,7 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
             return Err(guarded(error));
         }
     };
-    Ok(Started { pid, handles: Some((pidfd, output)), guard, cell })
+    Ok(Started { pid, handles: Some((pidfd, output)), guard, namespaces: set })
 }
 
 /// Takes the close-on-exec mark off a descriptor in the child, leaving its number as it is.

@@ -60,6 +60,6 @@ pub struct ProcessSpec {
     pub run_as: Option<RunAs>,
     /// When set, the child can open nothing for writing except through these grants.
     pub open_guard: Option<Vec<OpenGrant>>,
-    /// When set, the child is born into namespaces of its own, and whatever it starts there ends with it.
+    /// When set, the child starts in namespaces of its own, and whatever it starts there ends with it.
     pub namespaces: Option<Namespaces>,
 }

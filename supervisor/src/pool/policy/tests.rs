@@ -41,7 +41,7 @@ enum Happening {
     FillEnds { which: usize, well: bool },
     Gone(usize),
     Dies(usize),
-    Rest { template: usize, resting: bool },
+    BackOff { template: usize, backing_off: bool },
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -55,7 +55,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => any::<usize>().prop_map(Happening::Gone),
         1 => (0..3_usize).prop_map(Happening::Dies),
         1 => (0..3_usize, any::<bool>())
-            .prop_map(|(template, resting)| Happening::Rest { template, resting }),
+            .prop_map(|(template, backing_off)| Happening::BackOff { template, backing_off }),
     ]
 }
 
@@ -132,7 +132,7 @@ impl World {
                 self.policy.died(template);
                 *self.ready(template, Kind::Parked) -= 1;
             }
-            Happening::Rest { template, resting } => self.policy.rest(template, resting),
+            Happening::BackOff { template, backing_off } => self.policy.back_off(template, backing_off),
             _ => {}
         }
         self.settle();
@@ -274,7 +274,7 @@ proptest! {
             world.happen(happening);
         }
         for template in 0..3 {
-            world.happen(Happening::Rest { template, resting: false });
+            world.happen(Happening::BackOff { template, backing_off: false });
         }
         world.calm_down();
         prop_assert!(world.waiting.is_empty(), "starved: {:?}", world.waiting);
@@ -394,9 +394,9 @@ fn below_the_low_mark_it_is_filled_to_the_high_one_and_between_them_left_alone()
     let ask = Happening::Ask { tenant: 0, template: 0, cpu: 1 };
     world.happen(ask);
     world.happen(ask);
-    assert_eq!(world.policy.stock(0), (2, 0, 0), "two are enough");
+    assert_eq!(world.policy.counts(0), (2, 0, 0), "two are enough");
     world.happen(ask);
-    assert_eq!(world.policy.stock(0), (1, 0, 3), "one is not");
+    assert_eq!(world.policy.counts(0), (1, 0, 3), "one is not");
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn parked_machines_of_others_give_way_and_only_as_many_as_needed() {
     world.happen(Happening::Gone(0));
     world.happen(Happening::Gone(0));
     assert_eq!(world.log, [1]);
-    assert_eq!(world.policy.stock(0), (1, 0, 0), "there is no room to fill it up again");
+    assert_eq!(world.policy.counts(0), (1, 0, 0), "there is no room to fill it up again");
 }
 
 #[test]

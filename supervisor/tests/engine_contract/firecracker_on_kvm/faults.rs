@@ -21,14 +21,14 @@ async fn a_monitor_that_dies_at_any_stage_is_a_typed_error_and_leaves_nothing() 
     let before = leftovers();
     let files = bench.snapshot("template").await;
 
-    // Waiting for its snapshot.
-    let prepared = bench.engine.prepare(bench.restore_spec(&files)).await.expect("prepared");
+    // Prespawned for its snapshot.
+    let prepared = bench.engine.prespawn(bench.restore_spec(&files)).await.expect("prepared");
     end(monitor_of(prepared.process().expect("a process")));
     let error = prepared.load().await.map(|_| ()).expect_err("it is gone");
     assert!(matches!(error, EngineError::Exited { operation: Operation::Load, .. }), "{error:?}");
 
     // While it loads.
-    let prepared = bench.engine.prepare(bench.restore_spec(&files)).await.expect("prepared");
+    let prepared = bench.engine.prespawn(bench.restore_spec(&files)).await.expect("prepared");
     let pid = monitor_of(prepared.process().expect("a process"));
     let (loaded, ()) = tokio::join!(prepared.load(), async {
         sleep(Duration::from_millis(30)).await;

@@ -144,10 +144,10 @@ async fn json_tells_everything_and_its_stages_add_up() {
         assert!(json["usage"][field].as_u64().is_some_and(|number| number > 0), "{field}: {json}");
     }
     let stages = json["timings"]["stages"].as_array().expect("stages");
-    for stage in ["setup", "spawn", "hello", "gate", "execute", "destroy"] {
-        assert!(stages.iter().any(|lap| lap["stage"] == stage), "{stage} is not in {stages:?}");
+    for name in ["setup", "spawn", "hello", "gate", "execute", "destroy"] {
+        assert!(stages.iter().any(|stage| stage["name"] == name), "{name} is not in {stages:?}");
     }
-    let sum: u64 = stages.iter().map(|lap| lap["us"].as_u64().expect("a number")).sum();
+    let sum: u64 = stages.iter().map(|stage| stage["us"].as_u64().expect("a number")).sum();
     assert_eq!(Some(sum), json["timings"]["total_us"].as_u64(), "{stages:?}");
 
     let late = run(lab, &["--json", "--timeout", "0.5", "--sh", "sleep 60"]).await;

@@ -1,11 +1,11 @@
-//! Brings a child into the world, inside its control group from the first moment.
+//! Spawns a child into its control group, with `clone3`.
 //!
 //! On cgroup v2 a process that is moved into a group makes the kernel wait for every processor, some fifteen
-//! milliseconds on any machine; one that is born there makes nobody wait. Only `clone3` can do that, and without
-//! copying this process, which grows with every machine (the crate `rekindle-birth`). Where it is not allowed, as
-//! in some containers, the child is forked and moves by itself. See decisions 0065 and 0068.
+//! milliseconds on any machine; one that starts there makes nobody wait. Only `clone3` can do that, and without
+//! copying this process, which grows with every machine (the crate `rekindle-cgroup-spawn`). Where it is not allowed, as
+//! in some containers, the child is forked and moves by itself. See decision 0003.
 //!
-//! Between birth and `execve` the child may only make system calls on memory that was laid out before: in a copy the
+//! Between `clone3` and `execve` the child may only make system calls on memory that was laid out before: in a copy the
 //! other threads do not exist, and their locks may be held for ever. Used by `spawn` only.
 
 use std::convert::Infallible;
@@ -63,9 +63,9 @@ impl Program {
         let (argv, envp) = (pointers(&self.argv), pointers(&self.envp));
         let stdio = stdio.map(|fd| fd.as_raw_fd());
         let report_fd = report.as_raw_fd();
-        let live = |born_inside: bool| {
+        let child = |in_cgroup: bool| {
             let failure = || -> io::Result<Infallible> {
-                if let Some(cgroup) = cgroup.filter(|_| !born_inside) {
+                if let Some(cgroup) = cgroup.filter(|_| !in_cgroup) {
                     cgroup.enter()?;
                 }
                 stand(stdio, &self.directory)?;
@@ -78,7 +78,7 @@ impl Program {
             let Err(error) = failure();
             give_up(report_fd, error.raw_os_error().unwrap_or(libc::EINVAL))
         };
-        let (pid, pidfd) = give(cgroup.and_then(CgroupJoin::birthplace), live)?;
+        let (pid, pidfd) = clone_into(cgroup.and_then(CgroupJoin::cgroup_fd), child)?;
         drop(report);
         // Ends without a word when `execve` has closed the child's end.
         let mut errno = Vec::new();
@@ -93,25 +93,28 @@ impl Program {
     }
 }
 
-/// Makes a child that runs `live`, in the group if that is possible; `live` is told whether it was.
-fn give(birthplace: Option<BorrowedFd<'_>>, live: impl Fn(bool) -> Infallible) -> io::Result<(u32, OwnedFd)> {
-    // SAFETY: `live` makes system calls only, on memory that `start` has laid out and keeps, and never returns.
-    // JUSTIFICATION: being born inside a control group, and without a copy, is possible in no safe way.
-    let born = unsafe { rekindle_birth::give(birthplace, || live(birthplace.is_some())) };
-    match born {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => fork(live),
-        born => born.map(|(pid, pidfd)| (pid.cast_unsigned(), pidfd)),
+/// Makes a child that runs `child`, in the group if that is possible; `child` is told whether it was.
+fn clone_into(
+    cgroup_fd: Option<BorrowedFd<'_>>,
+    child: impl Fn(bool) -> Infallible,
+) -> io::Result<(u32, OwnedFd)> {
+    // SAFETY: `child` makes system calls only, on memory that `start` has laid out and keeps, and never returns.
+    // JUSTIFICATION: starting inside a control group, and without a copy, is possible in no safe way.
+    let spawned = unsafe { rekindle_cgroup_spawn::spawn(cgroup_fd, || child(cgroup_fd.is_some())) };
+    match spawned {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => fork(child),
+        spawned => spawned.map(|(pid, pidfd)| (pid.cast_unsigned(), pidfd)),
     }
 }
 
 /// Makes a child that is a copy.
-fn fork(live: impl Fn(bool) -> Infallible) -> io::Result<(u32, OwnedFd)> {
-    // SAFETY: the child gets its own copy of all memory. It then only runs `live`, which keeps to system calls and
+fn fork(child: impl Fn(bool) -> Infallible) -> io::Result<(u32, OwnedFd)> {
+    // SAFETY: the child gets its own copy of all memory. It then only runs `child`, which keeps to system calls and
     // never returns.
     // JUSTIFICATION: what happens in the child is more than any safe interface allows.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        live(false);
+        child(false);
     }
     let pid = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error)?;
     // Not reaped by anyone else, so its process id is still its own.

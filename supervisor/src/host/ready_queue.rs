@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Right after one was taken a monitor is starting, and on a host with few processors would have to share them with
-//! whoever makes the next. Used for the cells of `process`, and by the Firecracker engine.
+//! whoever makes the next. Used for the namespace sets of `process`, and by the Firecracker engine.
 
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -18,7 +18,7 @@ const LULL: Duration = Duration::from_secs(1);
 
 /// What becomes of a stock that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum UsedUp {
+pub(crate) enum WhenEmpty {
     /// The next is made at once: nothing starts without one.
     Hurry,
     /// It is left for the lull: a start does without.
@@ -27,8 +27,8 @@ pub(crate) enum UsedUp {
 
 /// Things that wait to be taken.
 #[derive(Debug)]
-pub(crate) struct Stock<T> {
-    used_up: UsedUp,
+pub(crate) struct ReadyQueue<T> {
+    when_empty: WhenEmpty,
     state: Mutex<State<T>>,
     changed: Condvar,
 }
@@ -45,11 +45,11 @@ struct State<T> {
     closed: bool,
 }
 
-impl<T> Stock<T> {
+impl<T> ReadyQueue<T> {
     /// An empty one.
-    pub(crate) const fn new(used_up: UsedUp) -> Self {
+    pub(crate) const fn new(when_empty: WhenEmpty) -> Self {
         let state = State { things: Vec::new(), wanted: true, waiting: 0, failed: None, closed: false };
-        Self { used_up, state: Mutex::new(state), changed: Condvar::new() }
+        Self { when_empty, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Makes what is missing until the stock is closed.
@@ -118,7 +118,7 @@ impl<T> Stock<T> {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            if state.things.is_empty() && self.used_up == UsedUp::Hurry {
+            if state.things.is_empty() && self.when_empty == WhenEmpty::Hurry {
                 return true;
             }
             // Whoever takes one begins a start, and the lull anew.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{KEPT, Stock, UsedUp};
+use super::{KEPT, ReadyQueue, WhenEmpty};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -21,7 +21,7 @@ fn until(made: &AtomicU32, count: u32) {
 
 #[test]
 fn it_is_filled_ahead_each_is_given_once_and_closing_ends_it() {
-    let stock = Arc::new(Stock::new(UsedUp::Wait));
+    let stock = Arc::new(ReadyQueue::new(WhenEmpty::Wait));
     let made = Arc::new(AtomicU32::new(0));
     let maker = thread::spawn({
         let (stock, made) = (stock.clone(), made.clone());
@@ -51,7 +51,7 @@ fn it_is_filled_ahead_each_is_given_once_and_closing_ends_it() {
 
 #[test]
 fn who_waits_hears_why_there_is_none_and_asking_again_tries_again() {
-    let stock = Arc::new(Stock::<u32>::new(UsedUp::Hurry));
+    let stock = Arc::new(ReadyQueue::<u32>::new(WhenEmpty::Hurry));
     let tries = Arc::new(AtomicU32::new(0));
     let maker = thread::spawn({
         let (stock, tries) = (stock.clone(), tries.clone());

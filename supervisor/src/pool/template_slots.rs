@@ -6,30 +6,30 @@ use std::sync::Arc;
 use super::config::PooledTemplate;
 use super::lease::{Ready, StartKind};
 use super::status::TemplateStatus;
-use super::stock::Kind;
+use super::template_counts::Kind;
 
 /// What is there of one template, beside the numbers in the policy.
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct TemplateSlots {
     pub(super) template: Arc<PooledTemplate>,
     /// Oldest first.
     pub(super) parked: VecDeque<Ready>,
     pub(super) prespawned: VecDeque<Ready>,
     /// Refills that failed since one succeeded.
     pub(super) failed_in_a_row: u32,
-    pub(super) resting: bool,
+    pub(super) backing_off: bool,
     claims: [u64; 3],
     pub(super) start_failures: u64,
 }
 
-impl Shelf {
+impl TemplateSlots {
     pub(super) fn new(template: Arc<PooledTemplate>) -> Self {
         Self {
             template,
             parked: VecDeque::new(),
             prespawned: VecDeque::new(),
             failed_in_a_row: 0,
-            resting: false,
+            backing_off: false,
             claims: [0; 3],
             start_failures: 0,
         }

@@ -7,14 +7,14 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Copies;
+use super::JailBinaries;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks for a copy until one was there.
-fn placed(copies: &Copies, dir: &Path, target: &Path) {
+fn placed(binaries: &JailBinaries, dir: &Path, target: &Path) {
     let begun = Instant::now();
-    while !copies.place(dir, target) {
+    while !binaries.place(dir, target) {
         assert!(begun.elapsed() < PATIENCE, "no copy was made");
         // Longer than the lull, which asking begins anew.
         thread::sleep(Duration::from_millis(1_500));
@@ -33,10 +33,10 @@ fn a_copy_is_a_file_of_its_own_that_can_be_started_and_none_lies_about() {
         rekindle_test_support::skip!("this file system has no files without a name");
     }
     let program = fs::canonicalize("/bin/true").expect("a program");
-    let copies = Copies::of(&program);
+    let binaries = JailBinaries::of(&program);
     let targets = [dir.path().join("one"), dir.path().join("two")];
     for target in &targets {
-        placed(&copies, dir.path(), target);
+        placed(&binaries, dir.path(), target);
         assert_eq!(fs::read(target).expect("readable"), fs::read(&program).expect("readable"));
         // What the jailer insists on: it belongs to this jail alone.
         assert_eq!(fs::metadata(target).expect("there").nlink(), 1);
@@ -55,11 +55,11 @@ fn a_copy_of_a_program_that_was_replaced_is_not_used() {
     }
     let (program, target) = (dir.path().join("program"), dir.path().join("target"));
     fs::write(&program, "the longer first version").expect("written");
-    let copies = Copies::of(&program);
-    placed(&copies, dir.path(), &target);
+    let binaries = JailBinaries::of(&program);
+    placed(&binaries, dir.path(), &target);
     fs::remove_file(&target).expect("removed");
     // The next one waits by now.
     thread::sleep(Duration::from_millis(1_500));
     fs::write(&program, "the second").expect("written");
-    assert!(!copies.place(dir.path(), &target) || fs::read(&target).expect("readable") == b"the second");
+    assert!(!binaries.place(dir.path(), &target) || fs::read(&target).expect("readable") == b"the second");
 }

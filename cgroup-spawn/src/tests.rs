@@ -26,7 +26,7 @@ fn a_child_lives_in_the_parents_memory_and_the_parent_goes_on_when_it_has_ended(
     let seen = AtomicU32::new(0);
     // SAFETY: it writes to memory that is there, and ends.
     let (pid, pidfd) = unsafe {
-        give(None, || {
+        spawn(None, || {
             seen.store(libc::getpid() as u32, Ordering::SeqCst);
             exit(7)
         })
@@ -46,7 +46,7 @@ fn a_child_executes_a_program_with_the_signals_it_wants() {
     let argv = [c"sh".as_ptr(), c"-c".as_ptr(), c"kill -TERM $$; exit 3".as_ptr(), ptr::null()];
     // SAFETY: system calls on strings that live.
     let (pid, pidfd) = unsafe {
-        give(None, || {
+        spawn(None, || {
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
@@ -59,13 +59,13 @@ fn a_child_executes_a_program_with_the_signals_it_wants() {
 }
 
 #[test]
-fn many_threads_give_birth_at_once() {
+fn many_threads_spawn_at_once() {
     let mothers: Vec<_> = (0..8)
         .map(|code| {
             std::thread::spawn(move || {
                 for _ in 0..50 {
                     // SAFETY: it only ends.
-                    let (pid, pidfd) = unsafe { give(None, || exit(code)) }.expect("a child");
+                    let (pid, pidfd) = unsafe { spawn(None, || exit(code)) }.expect("a child");
                     assert_eq!(end(&pidfd), WaitStatus::Exited(Pid::from_raw(pid), code));
                 }
             })
@@ -77,18 +77,18 @@ fn many_threads_give_birth_at_once() {
 }
 
 #[test]
-fn the_parent_is_as_it_was_and_no_birth_is_an_error() {
+fn the_parent_is_as_it_was_and_no_child_is_an_error() {
     let masked = SigSet::thread_get_mask().expect("a mask");
     let dumpable = prctl::get_dumpable().expect("a flag");
     // SAFETY: it only ends.
-    let (_, pidfd) = unsafe { give(None, || exit(0)) }.expect("a child");
+    let (_, pidfd) = unsafe { spawn(None, || exit(0)) }.expect("a child");
     end(&pidfd);
     assert_eq!(SigSet::thread_get_mask().expect("a mask"), masked);
     assert_eq!(prctl::get_dumpable().expect("a flag"), dumpable);
     // A file is not a control group.
     let file = std::fs::File::open("/proc/self/stat").expect("a file");
     // SAFETY: it only ends.
-    let refused = unsafe { give(Some(file.as_fd()), || exit(0)) };
+    let refused = unsafe { spawn(Some(file.as_fd()), || exit(0)) };
     assert!(refused.is_err());
     assert_eq!(SigSet::thread_get_mask().expect("a mask"), masked);
 }

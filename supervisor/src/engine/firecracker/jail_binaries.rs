@@ -3,7 +3,7 @@
 //! The jailer writes a copy of the program into every jail, so that no two monitors share memory. It opens the file
 //! without emptying it: what lies there already is written over. So a copy is made in a lull, and lies in the jail
 //! when the jailer comes; the start no longer pays for its pages, only for writing them
-//! (docs/decisions/0078-the-monitors-program-is-copied-ahead.md). Each is used once and belongs to one jail.
+//! (docs/performance.md). Each is used once and belongs to one jail.
 //!
 //! A copy has no name until then, so a supervisor that is killed leaves none behind. Where the file system has no
 //! files without a name, or is full, there is no copy, and the jailer does it all.
@@ -20,23 +20,27 @@ use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::unistd::linkat;
 use rustix::process::setpriority_process;
 
-use crate::host::stock::{Stock, UsedUp};
+use crate::host::ready_queue::{ReadyQueue, WhenEmpty};
 
 /// The niceness of a thread that everybody else goes before. Linux keeps one for every thread.
 const LEAST_PRIORITY: i32 = 19;
 
 /// Copies of one program that wait for a jail.
 #[derive(Debug)]
-pub(super) struct Copies {
+pub(super) struct JailBinaries {
     program: PathBuf,
-    waiting: Arc<Stock<File>>,
+    waiting: Arc<ReadyQueue<File>>,
     maker: Once,
 }
 
-impl Copies {
+impl JailBinaries {
     /// None yet: they are made once it is known where jails are.
     pub(super) fn of(program: &Path) -> Self {
-        Self { program: program.to_owned(), waiting: Arc::new(Stock::new(UsedUp::Wait)), maker: Once::new() }
+        Self {
+            program: program.to_owned(),
+            waiting: Arc::new(ReadyQueue::new(WhenEmpty::Wait)),
+            maker: Once::new(),
+        }
     }
 
     /// Puts one at `target` if one waits, for a jail somewhere below `dir`. Whether it did makes no difference to
@@ -54,7 +58,7 @@ impl Copies {
     fn start_making(&self, dir: PathBuf) {
         let (program, waiting) = (self.program.clone(), self.waiting.clone());
         // Without the thread there are no copies, which works as well.
-        let _ = thread::Builder::new().name("rekindle-copies".into()).spawn(move || {
+        let _ = thread::Builder::new().name("rekindle-jail-binaries".into()).spawn(move || {
             // A machine that boots for longer than a lull is not to share its processor with a copy.
             let _ = setpriority_process(None, LEAST_PRIORITY);
             waiting.fill(|| nameless_copy(&program, &dir));
@@ -62,14 +66,14 @@ impl Copies {
     }
 }
 
-impl Drop for Copies {
+impl Drop for JailBinaries {
     fn drop(&mut self) {
         self.waiting.close();
     }
 }
 
 /// A copy on the file system of `dir`, open for reading only: a program that is open for writing cannot be started,
-/// and a child that is being born may hold on to what was open.
+/// and a child that is being started may hold on to what was open.
 fn nameless_copy(program: &Path, dir: &Path) -> io::Result<File> {
     let mut source = File::open(program)?;
     let mut written = OpenOptions::new()

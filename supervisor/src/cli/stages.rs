@@ -2,48 +2,48 @@
 
 use std::time::{Duration, Instant};
 
-use rekindle::engine::{Lap, Timings};
+use rekindle::engine::{Stage, Timings};
 use serde::Serialize;
 
 /// Stages that add up to the total.
 #[derive(Debug, Serialize)]
 pub struct Breakdown {
-    stages: Vec<Lap>,
+    stages: Vec<Stage>,
     total_us: u64,
 }
 
 /// Stages of a command, from its start to its end.
-pub struct Laps {
+pub struct StageClock {
     last: Instant,
-    stages: Vec<Lap>,
+    stages: Vec<Stage>,
 }
 
-impl Laps {
+impl StageClock {
     /// Starts the first stage.
     pub fn start() -> Self {
         Self { last: Instant::now(), stages: Vec::new() }
     }
 
     /// Ends the stage and starts the next.
-    pub fn lap(&mut self, stage: &'static str) {
+    pub fn stage(&mut self, name: &'static str) {
         let now = Instant::now();
-        self.stages.push(Lap { stage, took: now - self.last });
+        self.stages.push(Stage { name, took: now - self.last });
         self.last = now;
     }
 
-    /// Takes over stages another clock measured since the last lap; what they do not cover is its own stage.
+    /// Takes over stages another clock measured since the last stage; what they do not cover is its own stage.
     pub fn take(&mut self, timings: &Timings) {
         let now = Instant::now();
         let uncovered = (now - self.last).saturating_sub(timings.total());
-        self.stages.extend_from_slice(&timings.laps);
-        self.stages.push(Lap { stage: "between stages", took: uncovered });
+        self.stages.extend_from_slice(&timings.stages);
+        self.stages.push(Stage { name: "between stages", took: uncovered });
         self.last = now;
     }
 
     /// The table. Its total is the sum of the whole microseconds shown, so that who adds them up gets it.
     pub fn finish(self) -> Breakdown {
         let micros = |took: Duration| u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let total_us = self.stages.iter().map(|lap| micros(lap.took)).sum();
+        let total_us = self.stages.iter().map(|stage| micros(stage.took)).sum();
         Breakdown { stages: self.stages, total_us }
     }
 }

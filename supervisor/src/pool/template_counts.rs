@@ -91,20 +91,20 @@ pub(super) struct Count {
 
 /// What there is of one template.
 #[derive(Debug)]
-pub(super) struct Stock {
+pub(super) struct TemplateCounts {
     pub(super) shape: Shape,
     pub(super) parked: Count,
     pub(super) prespawned: Count,
     /// Between the watermarks, on the way up.
     rising: bool,
     /// Its last refill failed a moment ago.
-    pub(super) resting: bool,
+    pub(super) backing_off: bool,
 }
 
-impl Stock {
+impl TemplateCounts {
     pub(super) fn new(shape: Shape) -> Self {
         let none = Count::default();
-        Self { shape, parked: none, prespawned: none, rising: false, resting: false }
+        Self { shape, parked: none, prespawned: none, rising: false, backing_off: false }
     }
 
     pub(super) fn count(&mut self, kind: Kind) -> &mut Count {
@@ -121,7 +121,7 @@ impl Stock {
 
     /// How many are there or on their way, if more are wanted.
     pub(super) fn wanted(&mut self, kind: Kind) -> Option<u32> {
-        if self.resting {
+        if self.backing_off {
             return None;
         }
         let Count { ready, filling } = *self.count(kind);

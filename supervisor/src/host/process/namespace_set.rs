@@ -1,15 +1,15 @@
-//! Cells: namespaces with nobody in them but a small process that leads them, made ahead.
+//! Namespace sets: namespaces with nobody in them but a small process that leads them, made ahead.
 //!
 //! ```text
-//! supervisor ──▶ leader: first process of the cell, waits for the supervisor's end
-//!      └───────▶ the program, born into the cell
+//! supervisor ──▶ leader: first process of the set, waits for the supervisor's end
+//!      └───────▶ the program, started in the set
 //! ```
 //!
 //! A program that changes its user, as a jailer does, loses the tie to its parent, which the kernel clears
 //! then. So the leader, which never changes its own, holds the tie: when the supervisor goes, it goes, and the
 //! kernel ends every process of a namespace whose first one ends.
 //!
-//! Making a cell takes the kernel longer than all the rest of a child's start, so a thread of its own keeps a few
+//! Making a set takes the kernel longer than all the rest of a child's start, so a thread of its own keeps a few
 //! in stock. Each is given to one child only and is gone with it. Used by `spawn`.
 
 use std::fs::File;
@@ -28,29 +28,29 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, pidfd_
 
 use super::spawn::reap_later;
 use crate::host::readable::watch_readable;
-use crate::host::stock::{Stock, UsedUp};
+use crate::host::ready_queue::{ReadyQueue, WhenEmpty};
 
 /// Does nothing until its standard input ends, which is held by the supervisor.
 const LEADER: [&str; 3] = ["/bin/sh", "-c", "read -r _"];
 
-/// Cells that wait for a child.
-static CELLS: Stock<Cell> = Stock::new(UsedUp::Hurry);
+/// Namespace sets that wait for a child.
+static READY: ReadyQueue<NamespaceSet> = ReadyQueue::new(WhenEmpty::Hurry);
 
 /// Namespaces for one program.
 #[derive(Debug)]
-pub(super) struct Cell {
+pub(super) struct NamespaceSet {
     leader: Option<OwnedFd>,
     processes: File,
     network: File,
     _leash: PipeWriter,
 }
 
-impl Cell {
-    /// Has the children of this thread born into the cell for as long as the answer is held.
-    pub(super) fn open(&self) -> io::Result<Door> {
+impl NamespaceSet {
+    /// Children of this thread start in the set for as long as the answer is held.
+    pub(super) fn open(&self) -> io::Result<PidNamespaceGuard> {
         let own = File::open("/proc/thread-self/ns/pid")?;
         setns(&self.processes, CloneFlags::CLONE_NEWPID)?;
-        Ok(Door { own })
+        Ok(PidNamespaceGuard { own })
     }
 
     /// Where the program finds its network: one with nothing in it.
@@ -58,7 +58,7 @@ impl Cell {
         Ok(self.network.try_clone()?.into())
     }
 
-    /// Ends the leader and whatever is still in the cell, and waits until all of it is gone.
+    /// Ends the leader and whatever is still in the set, and waits until all of it is gone.
     pub(super) async fn close(mut self) {
         let Some(leader) = self.leader.take() else { return };
         // Whoever gives up half-way leaves the rest to `Drop`.
@@ -74,7 +74,7 @@ impl Cell {
     }
 }
 
-impl Drop for Cell {
+impl Drop for NamespaceSet {
     fn drop(&mut self) {
         drop(Unclosed { leader: self.leader.take() });
     }
@@ -93,15 +93,15 @@ impl Drop for Unclosed {
     }
 }
 
-/// While this is held, children of this thread are born elsewhere.
-pub(super) struct Door {
+/// While this is held, children of this thread start elsewhere.
+pub(super) struct PidNamespaceGuard {
     own: File,
 }
 
-impl Drop for Door {
+impl Drop for PidNamespaceGuard {
     fn drop(&mut self) {
-        // It cannot fail for a thread that stayed where it was; if it did, no child could be born any more
-        // once the cell is closed, which shows.
+        // It cannot fail for a thread that stayed where it was; if it did, no child could be started any more
+        // once the set is closed, which shows.
         let _ = setns(&self.own, CloneFlags::CLONE_NEWPID);
     }
 }
@@ -111,20 +111,20 @@ pub(crate) fn prepare() {
     static MAKER: Once = Once::new();
     MAKER.call_once(|| {
         thread::Builder::new()
-            .name("rekindle-cells".into())
-            .spawn(|| CELLS.fill(make))
+            .name("rekindle-namespaces".into())
+            .spawn(|| READY.fill(make))
             .expect("the operating system can start one thread");
     });
 }
 
-/// A cell that nobody else has.
-pub(super) fn take() -> io::Result<Cell> {
+/// A set that nobody else has.
+pub(super) fn take() -> io::Result<NamespaceSet> {
     prepare();
-    CELLS.take()
+    READY.take()
 }
 
 /// Called on a thread that lives as long as the supervisor: the kernel ties a leader to it.
-fn make() -> io::Result<Cell> {
+fn make() -> io::Result<NamespaceSet> {
     // Leaves this thread in the new network, which does not matter to it.
     unshare(CloneFlags::CLONE_NEWNET)?;
     let network = File::open("/proc/thread-self/ns/net")?;
@@ -142,7 +142,7 @@ fn make() -> io::Result<Cell> {
     // already, the end of the leash says so.
     unsafe { command.pre_exec(tie) };
     let child = {
-        let _door = Door { own: File::open("/proc/thread-self/ns/pid")? };
+        let _entered = PidNamespaceGuard { own: File::open("/proc/thread-self/ns/pid")? };
         unshare(CloneFlags::CLONE_NEWPID)?;
         command.spawn()?
     };
@@ -150,5 +150,5 @@ fn make() -> io::Result<Cell> {
     // Not reaped by anyone else, so its pid is still its own.
     let mut leader = Unclosed { leader: Some(pidfd_open(pid, PidfdFlags::empty())?) };
     let processes = File::open(format!("/proc/{}/ns/pid", child.id()))?;
-    Ok(Cell { leader: leader.leader.take(), processes, network, _leash: leash })
+    Ok(NamespaceSet { leader: leader.leader.take(), processes, network, _leash: leash })
 }
