@@ -130,7 +130,7 @@ impl Sample {
     pub fn start(timings: &Timings, whole: Duration) -> Self {
         let mut stages: Vec<Stage> = Vec::new();
         for stage in &timings.stages {
-            match stages.iter_mut().find(|stage| stage.name == stage.name) {
+            match stages.iter_mut().find(|known| known.name == stage.name) {
                 Some(known) => known.millis += millis(stage.took),
                 None => stages.push(Stage { name: stage.name.to_owned(), millis: millis(stage.took) }),
             }

@@ -119,7 +119,7 @@ async fn a_clone_that_keeps_silent_is_replaced_by_one_that_works() {
         let (dirs, alive) = place.remains();
         assert_eq!((dirs.len(), alive), (1, 1), "the silent one is gone: {silence:?}");
         let waited = vm.timings().stages[0];
-        assert_eq!(waited.stage, "silent");
+        assert_eq!(waited.name, "silent");
         assert!(waited.took >= DEADLINE / 4, "its time is part of the start: {waited:?}");
         vm.stop().await;
         place.assert_nothing_is_left();

@@ -5,7 +5,7 @@ use rekindle::engine::Stage;
 use super::*;
 
 fn stages(stages: &[(&'static str, u64)]) -> Timings {
-    let stage = |(stage, ms): &(&'static str, u64)| Stage { name, took: Duration::from_millis(*ms) };
+    let stage = |(name, ms): &(&'static str, u64)| Stage { name, took: Duration::from_millis(*ms) };
     Timings { stages: stages.iter().map(stage).collect() }
 }
 

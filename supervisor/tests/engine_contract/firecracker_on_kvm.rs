@@ -331,7 +331,7 @@ impl Starts {
         assert!(gap < took / 10 + Duration::from_millis(50), "{took:?}, of which {gap:?} is in no stage");
         self.totals.push(took);
         for stage in timings.stages {
-            match self.stages.iter_mut().find(|(stage, _)| *stage == stage.name) {
+            match self.stages.iter_mut().find(|(name, _)| *name == stage.name) {
                 Some((_, times)) => times.push(stage.took),
                 None => self.stages.push((stage.name, vec![stage.took])),
             }
