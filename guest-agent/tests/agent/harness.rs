@@ -28,7 +28,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 /// The programs of warm interpreters, as an image has them.
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rootfs/files/base/usr/lib/rekindle");
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rootfs/interpreters");
 
 /// A deadline that only a hang reaches.
 pub const SOON: Duration = Duration::from_secs(120);

@@ -11,13 +11,14 @@ use crate::harness::{
     Agent, PATIENCE, SOON, Setup, Transport, code, path, restore_request, shell, until, var, within,
 };
 
-const MODULES: [&str; 9] = [
+const MODULES: [&str; 10] = [
     "asyncio",
     "collections",
     "concurrent.futures",
     "json",
     "logging",
     "multiprocessing",
+    "pickle",
     "random",
     "re",
     "uuid",
@@ -74,14 +75,14 @@ async fn compare(agent: &Agent, language: Language, snippets: &[&str]) {
             env: vec![var("MINE", "1")],
             ..code(language, source)
         };
-        // Node is not forked: one is there again when it has been started.
-        let warmed = loop {
-            let finished = agent.run(request.clone()).await;
-            if finished.interpreter == Some(Interpreter::Warmed) {
-                break finished;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        };
+        let mut warmed = agent.run(request.clone()).await;
+        // Node is not forked: one is there again when the guest is at rest.
+        if warmed.interpreter != Some(Interpreter::Warmed) {
+            let rest = RestoreRequest { renew: true, settle: true, ..restore_request() };
+            agent.client.restore(rest, 3 * SOON).await.expect("nothing is under way");
+            warmed = agent.run(request.clone()).await;
+        }
+        assert_eq!(warmed.interpreter, Some(Interpreter::Warmed), "{source}");
         let expected = agent.run(plain(request)).await;
         assert_eq!(expected.interpreter, Some(Interpreter::Plain));
         if seen(&warmed) != seen(&expected) {
@@ -198,6 +199,21 @@ async fn who_changes_what_an_interpreter_reads_at_its_start_gets_a_plain_one() {
 }
 
 #[tokio::test]
+async fn a_program_that_replaces_what_modules_hold_gets_a_plain_one() {
+    let agent = warm!(python());
+    for (source, expected) in [
+        ("import bisect\nbisect.bisect = 5\nimport random; print(random._bisect)", "5\n"),
+        ("import builtins\nbuiltins.held = open('held', 'w'); held.write('x')", ""),
+        ("import os; os.environ['PYTHONWARNINGS'] = '1'; print('hi')", "hi\n"),
+    ] {
+        let finished = agent.run(code(Language::Python, source)).await;
+        assert_eq!(finished.stdout.text, expected, "{source}: {}", finished.stderr.text);
+        assert_eq!(finished.interpreter, Some(Interpreter::Plain), "{source}");
+    }
+    assert_eq!(agent.run(shell("cat held")).await.stdout.text, "x");
+}
+
+#[tokio::test]
 async fn a_module_of_the_users_stands_in_front_of_one_that_is_kept_warm() {
     let agent = warm!(python());
     agent.shell("echo 'print(\"mine\")' > json.py").await;
@@ -222,6 +238,19 @@ async fn packages_the_user_has_installed_are_found() {
     let expected = agent.run(plain(code(Language::Python, source))).await;
     assert_eq!(seen(&warmed), seen(&expected));
     assert_eq!(warmed.interpreter, Some(Interpreter::Warmed));
+}
+
+#[tokio::test]
+async fn a_package_of_the_users_that_a_warm_module_looks_for_is_found_by_it() {
+    let agent = warm!(python());
+    let place = "$(env -i HOME=$HOME python3 -c 'import site; print(site.getusersitepackages())')";
+    // `pickle` looks for it and has not found it.
+    agent.shell(&format!("mkdir -p {place}/org; echo > {place}/org/__init__.py")).await;
+    agent.shell(&format!("mkdir {place}/org/python; touch {place}/org/python/__init__.py")).await;
+    agent.shell(&format!("echo 'PyStringMap = 5' > {place}/org/python/core.py")).await;
+    let source = "import pickle; print(pickle.PyStringMap)";
+    let finished = agent.run(code(Language::Python, source)).await;
+    assert_eq!((finished.stdout.text.as_str(), finished.interpreter), ("5\n", Some(Interpreter::Plain)));
 }
 
 #[tokio::test]
