@@ -34,7 +34,12 @@ fn python() -> WarmRequest {
 
 /// An agent that keeps what `request` says warm.
 async fn warm(request: WarmRequest) -> Result<Agent, String> {
-    let agent = Setup { transport: Transport::Listen, ..Setup::default() }.start().await?;
+    warm_with(request, Vec::new()).await
+}
+
+/// The same, started with more words than usual.
+async fn warm_with(request: WarmRequest, words: Vec<&'static str>) -> Result<Agent, String> {
+    let agent = Setup { transport: Transport::Listen, words, ..Setup::default() }.start().await?;
     for (language, wanted) in [("python3", request.python.is_some()), ("node", request.node > 0)] {
         if wanted && !agent.has(language).await {
             return Err(format!("this machine has no {language}"));
@@ -139,6 +144,28 @@ async fn the_first_python_of_a_clone_does_what_a_plain_one_does() {
 async fn the_first_node_of_a_clone_does_what_a_plain_one_does() {
     let mut agent = warm!(WarmRequest { python: None, node: 1 });
     compare_first(&mut agent, Language::Node, snippets::NODE).await;
+}
+
+#[tokio::test]
+async fn with_everything_off_that_only_saves_time_executions_are_the_same() {
+    let off =
+        "tuning=-hugepage_text,-affinity,-prefault,-preopened,-settle,-prepared_interpreters,-spare_cgroup";
+    let mut agent = match warm_with(python(), vec![off]).await {
+        Ok(agent) => agent,
+        Err(reason) => skip!("{reason}"),
+    };
+    reopen(&mut agent).await;
+    let source =
+        "import os, json; print(json.dumps([os.nice(0), len(os.sched_getaffinity(0)), os.getcwd()]))";
+    for _ in 0..2 {
+        let warmed = agent.run(code(Language::Python, source)).await;
+        let expected = agent.run(plain(code(Language::Python, source))).await;
+        assert_eq!(warmed.interpreter, Some(Interpreter::Warmed));
+        assert_eq!(seen(&warmed), seen(&expected));
+    }
+    // Nobody waits for the kernel to come to rest, and the gate opens its own files.
+    reopen(&mut agent).await;
+    agent.answers().await;
 }
 
 #[tokio::test]
