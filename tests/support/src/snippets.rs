@@ -95,8 +95,8 @@ pub const PYTHON: &[&str] = &[
      else: os.wait(); print(open('held').read())",
     "import os, sys\nif os.fork() == 0:\n    f = open('held', 'wb'); f.write(b'hook')\n    \
      sys.breakpointhook = lambda f=f: f\nelse: os.wait(); print(open('held').read())",
-    "import os, random, gzip\nif os.fork() == 0:\n    f = gzip.open('held', 'wt'); f.write('closure')\n    \
-     vars(random)['held'] = lambda: f\nelse: os.wait(); print(gzip.open('held', 'rt').read())",
+    "import os, random\nif os.fork() == 0:\n    f = open('held', 'w'); f.write('closure')\n    \
+     vars(random)['held'] = lambda: f\nelse: os.wait(); print(open('held').read())",
     // Processes that are spawned find what lies beside the program.
     "import multiprocessing as m\nopen('beside.py', 'w').write('def f(x): return x + 1')\nimport beside\n\
      if __name__ == '__main__':\n    with m.get_context('spawn').Pool(1) as p: print(p.map(beside.f, [1, 2]))",

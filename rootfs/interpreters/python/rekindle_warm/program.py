@@ -202,13 +202,13 @@ def _close_files():
     program, a hook, a closure. The interpreter's own end writes out what they buffer."""
     streams = [sys.__stdin__, sys.__stdout__, sys.__stderr__]
     standard = {id(stream) for stream in (*streams, *(getattr(stream, "buffer", None) for stream in streams))}
-    # What wraps another one comes first: classes of Python, then text, then bytes.
+    # What wraps another one comes first: text, then classes of Python, then bytes.
     found = [[], [], []]
     # What was there before the program is frozen, and not among them.
     for thing in gc.get_objects():
         kind = type(thing)
         if issubclass(kind, io.IOBase) and not issubclass(kind, _RAW):
-            found[2 if kind in _BYTES else 1 if kind is io.TextIOWrapper else 0].append(thing)
+            found[2 if kind in _BYTES else 0 if kind is io.TextIOWrapper else 1].append(thing)
     for thing in (thing for things in found for thing in things):
         try:
             if id(thing) not in standard and not thing.closed:
