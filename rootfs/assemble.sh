@@ -4,7 +4,7 @@
 # the work directory. Called by `cargo xtask rootfs`:
 #
 #   assemble.sh unpack TREE BASE_TAR
-#   assemble.sh finish TREE BASE_TREE AGENT END WAKE USER UID GID HOME SHELL OVERLAY…
+#   assemble.sh finish TREE BASE_TREE AGENT INTERPRETERS NATIVE USER UID GID HOME SHELL OVERLAY…
 #   assemble.sh pack   TREE IMAGE EPOCH UUID
 #
 # TREE shares its files with BASE_TREE by hard links, which makes a new agent cheap.
@@ -29,7 +29,7 @@ unpack)
     tar -xf "$1" -C "$tree" --numeric-owner --same-permissions --exclude='./dev/*'
     ;;
 finish)
-    base=$1 agent=$2 end=$3 wake=$4 user=$5 uid=$6 gid=$7 home=$8 shell=$9
+    base=$1 agent=$2 interpreters=$3 native=$4 user=$5 uid=$6 gid=$7 home=$8 shell=$9
     shift 9
     cp -a --link "$base" "$tree"
     # The mount points the agent expects in a read-only root.
@@ -70,8 +70,12 @@ finish)
 
     install -m 755 -o 0 -g 0 "$agent" "$tree/usr/sbin/rekindle-agent"
     ln -sf rekindle-agent "$tree/usr/sbin/init"
-    install -m 644 -o 0 -g 0 "$end" "$tree/usr/lib/rekindle/end.node"
-    install -m 644 -o 0 -g 0 "$wake" "$tree/usr/lib/rekindle/rekindle_warm/wake.abi3.so"
+    # What warm interpreters run (rootfs/interpreters/README.md).
+    target="$tree/usr/lib/rekindle/interpreters"
+    install -d -m 755 -o 0 -g 0 "$target" "$target/node" "$target/python" "$target/python/rekindle_warm"
+    install -m 644 -o 0 -g 0 "$interpreters"/node/*.cjs "$target/node"
+    install -m 644 -o 0 -g 0 "$interpreters"/python/rekindle_warm/*.py "$target/python/rekindle_warm"
+    install -m 644 -o 0 -g 0 "$native" "$target/native.so"
     ;;
 pack)
     mkfs.erofs --quiet -T "$2" -U "$3" "$1" "$tree"

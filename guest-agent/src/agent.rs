@@ -10,11 +10,12 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::cgroup::Cgroups;
 use crate::config::Config;
-use crate::exec::{Account, Executions, KeptOutputs, KnownAccount};
+use crate::exec::{Account, Executions, KnownAccount, SpilledOutputs};
 use crate::files;
+use crate::interpreters::Interpreters;
 use crate::reaper::Reaper;
 use crate::restore::Gate;
-use crate::warm::Warm;
+use crate::tuning::Tuning;
 
 /// The agent.
 pub struct Agent {
@@ -28,13 +29,15 @@ pub struct Agent {
     pub cgroups: Cgroups,
     /// Collects every child that ends.
     pub reaper: Arc<Reaper>,
+    /// What only saves time.
+    pub tuning: Tuning,
     /// Interpreters that wait for an execution.
-    pub warm: Warm,
+    pub interpreters: Interpreters,
     /// What runs now.
     pub executions: Executions,
     account: KnownAccount,
     /// Full output of earlier executions.
-    pub kept: KeptOutputs,
+    pub spilled: SpilledOutputs,
     /// Bounds the file operations that run at once.
     pub file_slots: Arc<Semaphore>,
     /// Operations under way, the ones that only ask left out.
@@ -57,10 +60,11 @@ impl Agent {
             gate: Gate::default(),
             cgroups,
             reaper: Arc::new(Reaper::new()?),
-            warm: Warm::default(),
+            tuning: Tuning::new(config.tuning.clone()),
+            interpreters: Interpreters::default(),
             executions: Executions::default(),
             account: KnownAccount::default(),
-            kept: KeptOutputs::open(&config.state)?,
+            spilled: SpilledOutputs::open(&config.state)?,
             file_slots: Arc::new(Semaphore::new(files::MAX_PARALLEL)),
             busy: AtomicUsize::new(0),
             untouched: AtomicBool::new(false),
@@ -74,15 +78,7 @@ impl Agent {
     /// # Errors
     /// When the configured user does not exist.
     pub fn default_account(&self) -> io::Result<Account> {
-        self.account(false)
-    }
-
-    /// The same, in a guest that may be untouched.
-    ///
-    /// # Errors
-    /// When the configured user does not exist.
-    pub fn account(&self, untouched: bool) -> io::Result<Account> {
-        let mut account = self.account.get(&self.config.user, untouched)?;
+        let mut account = self.account.get(&self.config.user)?;
         if let Some(home) = &self.config.home {
             account.home = home.clone();
         }

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use crate::tuning::Switches;
+
 /// Where the bytes to and from the supervisor travel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
@@ -34,8 +36,11 @@ pub struct Config {
     /// `cgroup=`: the cgroup v2 directory below which executions are placed, `none` for nowhere. Default
     /// `/sys/fs/cgroup`.
     pub cgroup: Option<PathBuf>,
-    /// `programs=`: where the programs of warm interpreters are. Default `/usr/lib/rekindle`.
+    /// `programs=`: where the programs of warm interpreters are. Default
+    /// `/usr/lib/rekindle/interpreters`.
     pub programs: PathBuf,
+    /// `tuning=`: mechanisms that only save time and are off, such as `-affinity,-prefault`. Default: all are on.
+    pub tuning: Switches,
 }
 
 /// A word that cannot be used.
@@ -53,7 +58,9 @@ pub enum ConfigError {
         value: String,
     },
     /// There is no such key.
-    #[error("unknown word {word}\nhint: known are transport= ready= user= home= state= cgroup= programs=")]
+    #[error(
+        "unknown word {word}\nhint: known are transport= ready= user= home= state= cgroup= programs= tuning="
+    )]
     UnknownWord {
         /// The whole word.
         word: String,
@@ -76,7 +83,8 @@ impl Config {
             home: None,
             state: "/var/lib/rekindle".into(),
             cgroup: Some("/sys/fs/cgroup".into()),
-            programs: "/usr/lib/rekindle".into(),
+            programs: "/usr/lib/rekindle/interpreters".into(),
+            tuning: Switches::default(),
         };
         for word in words {
             let unknown = || ConfigError::UnknownWord { word: word.into() };
@@ -93,6 +101,7 @@ impl Config {
                 "state" => config.state = value.into(),
                 "cgroup" => config.cgroup = (value != "none").then(|| value.into()),
                 "programs" => config.programs = value.into(),
+                "tuning" => config.tuning = Switches::parse(value).ok_or_else(bad)?,
                 _ => return Err(unknown()),
             }
         }

@@ -14,12 +14,13 @@ mod config;
 mod exec;
 mod failure;
 mod files;
+mod interpreters;
 mod power;
 mod reaper;
 mod restore;
 mod session;
 mod transport;
-mod warm;
+mod tuning;
 mod watched;
 
 use std::process::ExitCode;
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
 
 /// What every thread beside the event loop's does first.
 fn begin_thread() {
-    restore::poise::roam();
+    tuning::affinity::allow_all();
     // The kernel drops a signal the first process does not want, but not if the main thread blocks it at that moment,
     // as it does while a child is born, and another thread does not: then the signal ends the whole agent.
     let _ = SigSet::all().thread_block();

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 
 use crate::agent::Agent;
 use crate::failure::Failure;
-use crate::{exec, files, power, restore, warm};
+use crate::{exec, files, interpreters, power, restore};
 
 /// Lets the answer to a poweroff leave the guest before the guest goes.
 const POWEROFF_DELAY: Duration = Duration::from_millis(50);
@@ -107,7 +107,7 @@ async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream, state: &State) {
             }
             Err(failure) => Err(failure),
         },
-        Op::Warm(request) => warm::start(agent, request).await.map(|()| done()),
+        Op::Warm(request) => interpreters::start(agent, request).await.map(|()| done()),
         Op::Signal(request) => exec::signal(agent, &request).map(|()| done()),
         Op::Resize(request) => exec::resize(agent, &request).map(|()| done()),
         Op::Stat(request) => files::stat(agent, request).await.map(Reply::File),

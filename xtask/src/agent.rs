@@ -1,4 +1,5 @@
-//! `cargo xtask agent`: the guest agent as one static binary. Images also get `rootfs/end` and `rootfs/wake`, beside it.
+//! `cargo xtask agent`: the guest agent as one static binary. Images also get the native library of warm
+//! interpreters, beside it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,10 +17,8 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 pub struct Programs {
     /// The agent.
     pub agent: PathBuf,
-    /// What ends a Node at once.
-    pub end: PathBuf,
-    /// What wakes a Python.
-    pub wake: PathBuf,
+    /// The library that warm interpreters load.
+    pub native: PathBuf,
 }
 
 /// Builds the agent and says where it is.
@@ -35,7 +34,7 @@ pub fn build() -> Result<Programs> {
 
 /// All of it, with an agent that was built already.
 pub fn with_agent(agent: PathBuf) -> Result<Programs> {
-    Ok(Programs { agent, end: build_addon("end")?, wake: build_addon("wake")? })
+    Ok(Programs { agent, native: build_native()? })
 }
 
 fn build_agent() -> Result<PathBuf> {
@@ -53,18 +52,17 @@ fn build_agent() -> Result<PathBuf> {
 }
 
 /// Builds what is loaded by an interpreter of a guest, and stands apart from the workspace.
-fn build_addon(name: &str) -> Result<PathBuf> {
-    let target = repo::target_dir().join(name);
+fn build_native() -> Result<PathBuf> {
+    let target = repo::target_dir().join("native");
     let status = cargo()
-        .args(["build", "--release", "--locked", "--manifest-path"])
-        .arg(format!("rootfs/{name}/Cargo.toml"))
+        .args(["build", "--release", "--locked", "--manifest-path", "rootfs/interpreters/native/Cargo.toml"])
         .arg("--target-dir")
         .arg(&target)
         .status()
         .context("cannot start cargo")?;
-    let path = target.join(format!("release/librekindle_{name}.so"));
+    let path = target.join("release/librekindle_native.so");
     (|| {
-        ensure!(status.success() && path.is_file(), "rootfs/{name} does not build");
+        ensure!(status.success() && path.is_file(), "rootfs/interpreters/native does not build");
         Ok(path)
     })()
     .hint("cargo's messages above say why")

@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::config::Config;
-use crate::restore::interpreters;
+use crate::restore::reseed;
 
 /// Until the restore gate gives the clone a name of its own.
 const HOSTNAME: &str = "rekindle";
@@ -34,7 +34,7 @@ pub fn late(config: &Config) -> io::Result<()> {
     network::bring_up_loopback()?;
     nix::unistd::sethostname(HOSTNAME)?;
     fs::create_dir_all(&config.state)?;
-    for dir in ["/tmp", "/var/tmp", "/dev/shm", interpreters::ROOM] {
+    for dir in ["/tmp", "/var/tmp", "/dev/shm", reseed::REGISTRY] {
         fs::create_dir_all(dir)?;
         fs::set_permissions(dir, fs::Permissions::from_mode(0o1777))?;
     }

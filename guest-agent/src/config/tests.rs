@@ -24,7 +24,14 @@ fn every_transport_is_understood() {
 fn words_that_make_no_sense_are_named() {
     let refused = |words: &[&str]| Config::from_words(words.iter().copied()).expect_err("refused");
     assert_eq!(refused(&[]), ConfigError::NoTransport);
-    for word in ["transport=vsock:x", "transport=fd:1", "transport=carrier-pigeon:7", "user=", "ready=soon"] {
+    for word in [
+        "transport=vsock:x",
+        "transport=fd:1",
+        "transport=carrier-pigeon:7",
+        "user=",
+        "ready=soon",
+        "tuning=fast",
+    ] {
         assert!(matches!(refused(&[word]), ConfigError::BadValue { .. }), "{word}");
     }
     assert!(matches!(refused(&["colour=red"]), ConfigError::UnknownWord { .. }));

@@ -66,16 +66,12 @@ pub struct KnownAccount {
 }
 
 impl KnownAccount {
-    /// The account called `name`, which must always be the same. In a guest that is `untouched` since its snapshot
-    /// what is remembered is true.
+    /// The account called `name`, which must always be the same.
     ///
     /// # Errors
     /// See [`Account::find`].
-    pub fn get(&self, name: &str, untouched: bool) -> io::Result<Account> {
+    pub fn get(&self, name: &str) -> io::Result<Account> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, account)) = known.as_ref().filter(|_| untouched) {
-            return Ok(account.clone());
-        }
         // Before reading: what changes meanwhile is noticed the next time.
         let now = [Stamp::of(PASSWD), Stamp::of(GROUP)];
         if let Some((then, account)) = &*known

@@ -21,10 +21,10 @@ use crate::exec::environment::Environment;
 use crate::exec::spec::Spec;
 use crate::exec::stdio::Channel;
 use crate::failure::Failure;
-use crate::restore::poise;
+use crate::tuning::affinity;
 
 /// What the child stands on: its three descriptors, whether they are its terminal, and its group.
-pub struct Footing<'a> {
+pub struct ChildSetup<'a> {
     /// Standard input, output and error.
     pub stdio: [BorrowedFd<'a>; 3],
     /// The descriptors are a terminal that must become the child's own.
@@ -53,7 +53,7 @@ pub struct Child {
 
 /// How a started process came to run its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Running {
+pub enum ProgramStart {
     /// As it was asked to.
     AsAsked,
     /// A warm interpreter has given way to one that was started for the program.
@@ -76,7 +76,7 @@ enum Step {
 const VERDICT: usize = 5;
 
 /// Everything the child needs, laid out before it exists.
-struct Prepared {
+struct ChildPlan {
     programs: Vec<CString>,
     argv: Vec<*const libc::c_char>,
     envp: Vec<*const libc::c_char>,
@@ -95,14 +95,14 @@ struct Prepared {
 ///
 /// # Errors
 /// When no process could be made at all.
-pub fn start(spec: &Spec, footing: &Footing<'_>) -> io::Result<Child> {
+pub fn start(spec: &Spec, setup: &ChildSetup<'_>) -> io::Result<Child> {
     let (verdict, report) = pipe2(OFlag::O_CLOEXEC)?;
     let verdict = Channel::new(verdict, Interest::READABLE)?;
     let environment = spec.environment.to_c_strings();
     let terminated = |strings: &[CString]| {
         strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>()
     };
-    let prepared = Prepared {
+    let plan = ChildPlan {
         programs: candidates(&spec.argv[0], &spec.environment),
         argv: terminated(&spec.argv),
         envp: terminated(&environment),
@@ -110,15 +110,15 @@ pub fn start(spec: &Spec, footing: &Footing<'_>) -> io::Result<Child> {
         groups: spec.account.groups.clone(),
         uid: spec.account.uid,
         gid: spec.account.gid,
-        stdio: footing.stdio.map(|fd| fd.as_raw_fd()),
-        terminal: footing.terminal,
-        processes: footing.processes,
-        control: footing.control.iter().map(AsRawFd::as_raw_fd).collect(),
+        stdio: setup.stdio.map(|fd| fd.as_raw_fd()),
+        terminal: setup.terminal,
+        processes: setup.processes,
+        control: setup.control.iter().map(AsRawFd::as_raw_fd).collect(),
         verdict: report.as_raw_fd(),
     };
-    // SAFETY: `become_program` makes system calls only, on memory that `prepared` holds, and never returns.
-    // JUSTIFICATION: being born inside a cgroup, and without a copy of the agent, is possible in no safe way.
-    let (pid, pidfd) = unsafe { rekindle_cgroup_spawn::spawn(footing.cgroup, || become_program(&prepared)) }?;
+    // SAFETY: `become_program` makes system calls only, on memory that `plan` holds, and never returns.
+    // JUSTIFICATION: starting inside a cgroup, and without a copy of the agent, is possible in no safe way.
+    let (pid, pidfd) = unsafe { rekindle_cgroup_spawn::spawn(setup.cgroup, || become_program(&plan)) }?;
     Ok(Child { pid, pidfd, verdict })
 }
 
@@ -127,12 +127,12 @@ impl Child {
     ///
     /// # Errors
     /// When it does not: the child has ended then.
-    pub async fn running(&self, spec: &Spec) -> Result<Running, Failure> {
+    pub async fn running(&self, spec: &Spec) -> Result<ProgramStart, Failure> {
         let mut verdict = [0; VERDICT];
         // So few bytes are written and read whole.
         let n = self.verdict.read(&mut verdict).await.map_err(|error| Failure::internal("start", &error))?;
         if n < VERDICT {
-            return Ok(if n == 0 { Running::AsAsked } else { Running::Instead });
+            return Ok(if n == 0 { ProgramStart::AsAsked } else { ProgramStart::Instead });
         }
         let [step, errno @ ..] = verdict;
         let errno = i32::from_ne_bytes(errno);
@@ -171,36 +171,36 @@ fn candidates(program: &CString, environment: &Environment) -> Vec<CString> {
 }
 
 /// The child's whole life before its program. Allocates nothing, takes no lock, never returns.
-fn become_program(prepared: &Prepared) -> Infallible {
-    let step = match set_up(prepared) {
+fn become_program(plan: &ChildPlan) -> Infallible {
+    let step = match set_up(plan) {
         Ok(()) => Step::Program,
         Err(step) => step,
     };
     let mut errno = nix::errno::Errno::last_raw();
     if matches!(step, Step::Program) {
-        errno = run_program(prepared);
+        errno = run_program(plan);
     }
     let mut verdict = [step as u8; VERDICT];
     verdict[1..].copy_from_slice(&errno.to_ne_bytes());
     // SAFETY: the buffer is live; the descriptor is this process's own copy. `_exit` runs no destructors.
     // JUSTIFICATION: nothing but plain system calls is allowed here.
     unsafe {
-        libc::write(prepared.verdict, verdict.as_ptr().cast(), VERDICT);
+        libc::write(plan.verdict, verdict.as_ptr().cast(), VERDICT);
         libc::_exit(127)
     }
 }
 
-fn set_up(prepared: &Prepared) -> Result<(), Step> {
+fn set_up(plan: &ChildPlan) -> Result<(), Step> {
     let done = |result: libc::c_int, step| if result < 0 { Err(step) } else { Ok(()) };
-    // SAFETY: every call below takes plain numbers or pointers to memory in `prepared`, or to locals that
+    // SAFETY: every call below takes plain numbers or pointers to memory in `plan`, or to locals that
     // outlive it, and is on the list of what may be called between fork and exec.
     // JUSTIFICATION: see the head of this file.
     unsafe {
         done(libc::setsid(), Step::Session)?;
-        for (target, source) in prepared.stdio.iter().enumerate() {
+        for (target, source) in plan.stdio.iter().enumerate() {
             done(libc::dup2(*source, target as libc::c_int), Step::Stdio)?;
         }
-        if prepared.terminal {
+        if plan.terminal {
             done(libc::ioctl(0, libc::TIOCSCTTY, 0), Step::Stdio)?;
         }
         // What the agent, or whoever started it, ignores or blocks, programs do not. Handlers go first: one that ran
@@ -214,25 +214,25 @@ fn set_up(prepared: &Prepared) -> Result<(), Step> {
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
         libc::umask(0o022);
         // The agent itself may still keep to one processor.
-        poise::roam();
+        affinity::allow_all();
         let nothing = libc::rlimit { rlim_cur: 0, rlim_max: libc::RLIM_INFINITY };
         done(libc::setrlimit(libc::RLIMIT_CORE, &nothing), Step::Limits)?;
-        if prepared.processes > 0 {
-            let most = libc::rlimit { rlim_cur: prepared.processes, rlim_max: prepared.processes };
+        if plan.processes > 0 {
+            let most = libc::rlimit { rlim_cur: plan.processes, rlim_max: plan.processes };
             done(libc::setrlimit(libc::RLIMIT_NPROC, &most), Step::Limits)?;
         }
         // As bare system calls: the C library's would wait for the agent's other threads to change with them.
         let called = |result: libc::c_long, step| if result < 0 { Err(step) } else { Ok(()) };
-        let (uid, gid, groups) = (prepared.uid, prepared.gid, &prepared.groups);
+        let (uid, gid, groups) = (plan.uid, plan.gid, &plan.groups);
         called(libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()), Step::User)?;
         called(libc::syscall(libc::SYS_setresgid, gid, gid, gid), Step::User)?;
         called(libc::syscall(libc::SYS_setresuid, uid, uid, uid), Step::User)?;
         // As the user: it must be able to enter.
-        done(libc::chdir(prepared.cwd.as_ptr()), Step::Directory)?;
+        done(libc::chdir(plan.cwd.as_ptr()), Step::Directory)?;
         libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int);
-        for (control, place) in prepared.control.iter().zip(CONTROL..) {
+        for (control, place) in plan.control.iter().zip(CONTROL..) {
             // The agent has far fewer descriptors than this, but what is left of them must not be replaced.
-            if prepared.verdict >= CONTROL || *control >= CONTROL {
+            if plan.verdict >= CONTROL || *control >= CONTROL {
                 return Err(Step::Stdio);
             }
             done(libc::dup2(*control, place), Step::Stdio)?;
@@ -243,12 +243,12 @@ fn set_up(prepared: &Prepared) -> Result<(), Step> {
 }
 
 /// Tries every candidate; returns only the error that says most.
-fn run_program(prepared: &Prepared) -> libc::c_int {
+fn run_program(plan: &ChildPlan) -> libc::c_int {
     let mut worst = libc::ENOENT;
-    for program in &prepared.programs {
+    for program in &plan.programs {
         // SAFETY: both vectors are null-terminated and point to strings that live as long as this process.
         // JUSTIFICATION: see the head of this file.
-        unsafe { libc::execve(program.as_ptr(), prepared.argv.as_ptr(), prepared.envp.as_ptr()) };
+        unsafe { libc::execve(program.as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr()) };
         match nix::errno::Errno::last_raw() {
             libc::ENOENT | libc::ENOTDIR => {}
             libc::EACCES => worst = libc::EACCES,

@@ -26,19 +26,19 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::agent::{Agent, Busy};
 use crate::cgroup::ExecutionGroup;
-use crate::exec::child::{self, Footing};
+use crate::exec::child::{self, ChildSetup};
 use crate::exec::diagnosis::diagnose;
 use crate::exec::input;
-use crate::exec::kept::Keeper;
 use crate::exec::output::{Pump, Pumped};
-use crate::exec::registry::{Running, Tidying};
+use crate::exec::registry::{RunningExecution, Tidying};
 use crate::exec::spec::{Input, Spec};
+use crate::exec::spill::Spill;
 use crate::exec::stdio::{self, Channel};
 use crate::failure::Failure;
+use crate::interpreters::{self, Claimed};
 use crate::reaper::{Exit, Status};
-use crate::restore::poise;
 use crate::session::{reply, response};
-use crate::warm::{self, Claimed};
+use crate::tuning::Mechanism;
 
 /// Frames of live output that may wait for the host.
 const LIVE_BACKLOG: usize = 4;
@@ -55,8 +55,8 @@ pub async fn execute(agent: &Arc<Agent>, request: wire::ExecuteRequest, stream: 
             None
         }
     };
-    poise::leave();
-    warm::refill(agent);
+    agent.tuning.first_execution_done();
+    interpreters::refill(agent);
     // Only now: whoever waits for it finds that interpreters are being started.
     drop(tidying);
 }
@@ -72,13 +72,13 @@ struct Execution {
     agent: Arc<Agent>,
     id: u64,
     spec: Spec,
-    running: Arc<Running>,
+    running: Arc<RunningExecution>,
     input: Option<Channel>,
     output: Option<Channel>,
     error: Option<Channel>,
     exit: oneshot::Receiver<Exit>,
     started: Instant,
-    kept_cap: u64,
+    spill_cap: u64,
     interpreter: wire::Interpreter,
 }
 
@@ -89,7 +89,7 @@ impl Execution {
         untouched: bool,
     ) -> Result<Self, Failure> {
         let sandbox = agent.gate.pass()?;
-        let spec = Spec::parse(agent, &sandbox, request, untouched)?;
+        let spec = Spec::parse(agent, &sandbox, request)?;
         if agent.executions.count() >= MAX_EXECUTIONS {
             let message = format!("{MAX_EXECUTIONS} executions are under way");
             return Err(Failure::new(ErrorCode::Busy, message));
@@ -97,9 +97,9 @@ impl Execution {
         let id = agent.executions.next_id();
         let system = |error: io::Error| Failure::system("prepare an execution", &error);
         let limits = (spec.memory_bytes, spec.pids);
-        let group = agent.executions.group(&agent.cgroups, id, limits, untouched).map_err(system)?;
+        let group = agent.executions.group(&agent.cgroups, id, limits).map_err(system)?;
         let started = Instant::now();
-        let claimed = warm::claim(agent, &spec, group.as_ref(), untouched).await.map_err(system)?;
+        let claimed = interpreters::claim(agent, &spec, group.as_ref(), untouched).await.map_err(system)?;
         let warmed = claimed.is_some();
         let Claimed { child, exit, ends, own_ends } = match claimed {
             Some(claimed) => claimed,
@@ -110,11 +110,11 @@ impl Execution {
         drop(own_ends);
         let interpreter = match (spec.language, running?) {
             (None, _) => wire::Interpreter::Unspecified,
-            (Some(_), child::Running::AsAsked) if warmed => wire::Interpreter::Warmed,
+            (Some(_), child::ProgramStart::AsAsked) if warmed => wire::Interpreter::Warmed,
             (Some(_), _) => wire::Interpreter::Plain,
         };
-        let running = Running { pid: child.pid, pidfd: child.pidfd, group, terminal: ends.terminal };
-        let kept_cap = sandbox.kept_output_bytes;
+        let running = RunningExecution { pid: child.pid, pidfd: child.pidfd, group, terminal: ends.terminal };
+        let spill_cap = sandbox.kept_output_bytes;
         Ok(Self {
             agent: agent.clone(),
             id,
@@ -125,7 +125,7 @@ impl Execution {
             error: ends.error,
             exit,
             started,
-            kept_cap,
+            spill_cap,
             interpreter,
         })
     }
@@ -196,7 +196,9 @@ impl Execution {
             if let Some(group) = ended.and_then(Self::into_group) {
                 group.close();
             }
-            agent.executions.prepare_group(&agent.cgroups);
+            if agent.tuning.on(Mechanism::SpareCgroup) {
+                agent.executions.prepare_group(&agent.cgroups);
+            }
         });
         let _ = tidied.await;
         Some(tidying)
@@ -223,10 +225,10 @@ impl Execution {
 
     fn pumps(&mut self, replies: &mpsc::Sender<Reply>, ended: &watch::Receiver<bool>) -> Pumps {
         let pump = |channel, stream, name: &str| {
-            let keeper = Keeper::new(self.agent.kept.path(self.id, name), self.kept_cap);
+            let spill = Spill::new(self.agent.spilled.path(self.id, name), self.spill_cap);
             let collector = Collector::new(self.spec.output_limit);
             let live = self.spec.stream.then(|| replies.clone());
-            tokio::spawn(Pump { channel, stream, collector, keeper, live }.run(ended.clone()))
+            tokio::spawn(Pump { channel, stream, collector, spill, live }.run(ended.clone()))
         };
         let (output, error) = (self.output.take(), self.error.take());
         Pumps {
@@ -245,7 +247,7 @@ impl Execution {
         let group = self.running.group.as_ref();
         let (stdout, stderr) = (collected(stdout).await, collected(stderr).await);
         if stdout.truncated || stderr.truncated {
-            self.agent.kept.remember(self.id);
+            self.agent.spilled.remember(self.id);
         }
         let mut usage = wire::Usage { wall_micros: wall.as_micros() as u64, ..Default::default() };
         if let End::Itself(Some(exit)) = &end {
@@ -300,14 +302,14 @@ impl Execution {
 fn begin(agent: &Agent, spec: &Spec, group: Option<&ExecutionGroup>) -> io::Result<Claimed> {
     let (ends, own_ends) = stdio::open(spec)?;
     let spawn = || {
-        let footing = Footing {
+        let setup = ChildSetup {
             stdio: own_ends.each_ref().map(AsFd::as_fd),
             terminal: spec.terminal.is_some(),
             cgroup: group.map(ExecutionGroup::dir),
             processes: if agent.cgroups.controllers().pids { 0 } else { u64::from(spec.pids) },
             control: &[],
         };
-        child::start(spec, &footing).map(|child| (child.pid, child))
+        child::start(spec, &setup).map(|child| (child.pid, child))
     };
     let (child, exit) = agent.reaper.adopt(spawn)?;
     Ok(Claimed { child, exit, ends, own_ends: own_ends.map(Some) })
@@ -333,7 +335,7 @@ impl Pumps {
         for task in [self.stdout, self.stderr].into_iter().flatten() {
             tokio::spawn(async move {
                 if let Ok(pumped) = task.await {
-                    let _ = tokio::task::spawn_blocking(move || pumped.keeper.finish(false)).await;
+                    let _ = tokio::task::spawn_blocking(move || pumped.spill.finish(false)).await;
                 }
             });
         }
@@ -342,10 +344,10 @@ impl Pumps {
 
 /// What is told of one stream.
 async fn collected(pumped: Option<Pumped>) -> wire::CollectedOutput {
-    let Some(Pumped { collected, keeper }) = pumped else { return wire::CollectedOutput::default() };
+    let Some(Pumped { collected, spill }) = pumped else { return wire::CollectedOutput::default() };
     let truncated = collected.truncated;
-    let kept = if keeper.blocks(truncated) {
-        tokio::task::spawn_blocking(move || keeper.finish(truncated)).await.ok().flatten()
+    let kept = if spill.blocks(truncated) {
+        tokio::task::spawn_blocking(move || spill.finish(truncated)).await.ok().flatten()
     } else {
         None
     };

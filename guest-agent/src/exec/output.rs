@@ -9,7 +9,7 @@ use rekindle_protocol::wire::response::Reply;
 use rekindle_protocol::wire::{self, OutputStream};
 use tokio::sync::{mpsc, watch};
 
-use crate::exec::kept::Keeper;
+use crate::exec::spill::Spill;
 use crate::exec::stdio::Channel;
 
 /// Most programs print little: buffers start small and grow with the first full read.
@@ -27,7 +27,7 @@ pub struct Pump {
     /// Makes the text of the result.
     pub collector: Collector,
     /// Keeps the bytes.
-    pub keeper: Keeper,
+    pub spill: Spill,
     /// Takes live output.
     pub live: Option<mpsc::Sender<Reply>>,
 }
@@ -37,7 +37,7 @@ pub struct Pumped {
     /// The text.
     pub collected: Collected,
     /// The exact bytes.
-    pub keeper: Keeper,
+    pub spill: Spill,
 }
 
 impl Pump {
@@ -69,15 +69,15 @@ impl Pump {
                 Ok(Some(_)) | Err(_) => return self.done(),
             }
         }
-        let Self { channel, collector, keeper, .. } = self;
+        let Self { channel, collector, spill, .. } = self;
         tokio::spawn(drain(channel));
-        Pumped { collected: collector.finish(), keeper }
+        Pumped { collected: collector.finish(), spill }
     }
 
     async fn take(&mut self, buffer: &mut Vec<u8>, n: usize) {
         let bytes = &buffer[..n];
         self.collector.push(bytes);
-        if self.keeper.push(bytes) {
+        if self.spill.push(bytes) {
             self.write_kept().await;
         }
         if let Some(live) = &self.live {
@@ -91,20 +91,20 @@ impl Pump {
         }
     }
 
-    /// Hands the keeper to a thread that may block on the disk.
+    /// Hands the spill to a thread that may block on the disk.
     async fn write_kept(&mut self) {
-        let mut keeper = std::mem::replace(&mut self.keeper, Keeper::new(Default::default(), 0));
+        let mut spill = std::mem::replace(&mut self.spill, Spill::new(Default::default(), 0));
         let written = tokio::task::spawn_blocking(move || {
-            keeper.write();
-            keeper
+            spill.write();
+            spill
         });
-        if let Ok(keeper) = written.await {
-            self.keeper = keeper;
+        if let Ok(spill) = written.await {
+            self.spill = spill;
         }
     }
 
     fn done(self) -> Pumped {
-        Pumped { collected: self.collector.finish(), keeper: self.keeper }
+        Pumped { collected: self.collector.finish(), spill: self.spill }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::cgroup::{Cgroups, ExecutionGroup};
 use crate::failure::Failure;
 
 /// A running execution as others may touch it.
-pub struct Running {
+pub struct RunningExecution {
     /// Process id of its first process, which leads its session and process group.
     pub pid: i32,
     /// A handle of that process that never means another.
@@ -28,7 +28,7 @@ pub struct Running {
     pub terminal: Option<OwnedFd>,
 }
 
-impl Running {
+impl RunningExecution {
     /// Kills everything it started, as far as the place allows.
     pub fn kill(&self) {
         match &self.group {
@@ -67,7 +67,7 @@ fn raw_kill(pid: i32, signal: i32) -> nix::Result<()> {
 #[derive(Default)]
 pub struct Executions {
     last_id: AtomicU64,
-    running: Mutex<HashMap<u64, Arc<Running>>>,
+    running: Mutex<HashMap<u64, Arc<RunningExecution>>>,
     /// A group nobody uses yet. Making one takes the kernel about as long as all the rest of an execution's
     /// preparation, so it is made when the execution before is done.
     spare: Mutex<Option<ExecutionGroup>>,
@@ -82,7 +82,6 @@ impl Executions {
     }
 
     /// The group for a new execution, with limits of memory and processes: the spare one, or one that is made now.
-    /// In an `untouched` guest the spare one has not been removed.
     ///
     /// # Errors
     /// When the group or its limits cannot be made.
@@ -91,10 +90,9 @@ impl Executions {
         cgroups: &Cgroups,
         id: u64,
         (memory_bytes, pids): (u64, u32),
-        untouched: bool,
     ) -> io::Result<Option<ExecutionGroup>> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match spare.filter(|group| untouched || group.exists()) {
+        match spare.filter(ExecutionGroup::exists) {
             Some(group) => group.limit(memory_bytes, pids).map(|()| Some(group)),
             None => cgroups.create(id, memory_bytes, pids),
         }
@@ -121,7 +119,7 @@ impl Executions {
     }
 
     /// Makes one known for as long as the returned entry lives.
-    pub fn enter(&self, id: u64, running: Arc<Running>) -> Entry<'_> {
+    pub fn enter(&self, id: u64, running: Arc<RunningExecution>) -> Entry<'_> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, running);
         Entry { executions: self, id }
     }
@@ -130,7 +128,7 @@ impl Executions {
     ///
     /// # Errors
     /// When it does not run.
-    pub fn find(&self, id: u64) -> Result<Arc<Running>, Failure> {
+    pub fn find(&self, id: u64) -> Result<Arc<RunningExecution>, Failure> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running
             .get(&id)

@@ -67,19 +67,14 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Checks a request. `untouched` says that nothing has happened in the guest yet.
+    /// Checks a request.
     ///
     /// # Errors
     /// Says what makes no sense.
-    pub fn parse(
-        agent: &Agent,
-        sandbox: &Sandbox,
-        request: wire::ExecuteRequest,
-        untouched: bool,
-    ) -> Result<Self, Failure> {
+    pub fn parse(agent: &Agent, sandbox: &Sandbox, request: wire::ExecuteRequest) -> Result<Self, Failure> {
         environment::check(&request.env)?;
         let usual_user = request.user.is_empty() || request.user == agent.config.user;
-        let account = if usual_user { agent.account(untouched) } else { Account::find(&request.user) }
+        let account = if usual_user { agent.default_account() } else { Account::find(&request.user) }
             .map_err(|error| Failure::new(ErrorCode::NotFound, error.to_string()))?;
         let (argv, language) = program(request.program)?;
         let terminal = request.terminal.map(window).transpose()?;

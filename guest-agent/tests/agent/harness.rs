@@ -28,7 +28,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 /// The programs of warm interpreters, as an image has them.
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rootfs/files/base/usr/lib/rekindle");
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rootfs/interpreters");
 
 /// A deadline that only a hang reaches.
 pub const SOON: Duration = Duration::from_secs(120);
@@ -67,6 +67,8 @@ pub struct Setup {
     pub before: &'static str,
     /// What carries the bytes.
     pub transport: Transport,
+    /// Words it is started with beside the usual ones.
+    pub words: Vec<&'static str>,
 }
 
 /// What carries the bytes between a test and its agent.
@@ -91,6 +93,7 @@ impl Default for Setup {
             unshare: Vec::new(),
             before: ":",
             transport: Transport::Pair,
+            words: Vec::new(),
         }
     }
 }
@@ -155,7 +158,7 @@ impl Setup {
                 process
             }
         };
-        process.args(["-c", &script, "sh"]).arg(binary()).args(words);
+        process.args(["-c", &script, "sh"]).arg(binary()).args(words).args(&self.words);
         process.env("HOME", &home).envs(self.env.clone());
         process.stdin(Stdio::from(OwnedFd::from(theirs)));
         process.stderr(File::create(dir.path().join("log")).expect("a log"));

@@ -11,13 +11,14 @@ use crate::harness::{
     Agent, PATIENCE, SOON, Setup, Transport, code, path, restore_request, shell, until, var, within,
 };
 
-const MODULES: [&str; 9] = [
+const MODULES: [&str; 10] = [
     "asyncio",
     "collections",
     "concurrent.futures",
     "json",
     "logging",
     "multiprocessing",
+    "pickle",
     "random",
     "re",
     "uuid",
@@ -33,7 +34,12 @@ fn python() -> WarmRequest {
 
 /// An agent that keeps what `request` says warm.
 async fn warm(request: WarmRequest) -> Result<Agent, String> {
-    let agent = Setup { transport: Transport::Listen, ..Setup::default() }.start().await?;
+    warm_with(request, Vec::new()).await
+}
+
+/// The same, started with more words than usual.
+async fn warm_with(request: WarmRequest, words: Vec<&'static str>) -> Result<Agent, String> {
+    let agent = Setup { transport: Transport::Listen, words, ..Setup::default() }.start().await?;
     for (language, wanted) in [("python3", request.python.is_some()), ("node", request.node > 0)] {
         if wanted && !agent.has(language).await {
             return Err(format!("this machine has no {language}"));
@@ -74,14 +80,14 @@ async fn compare(agent: &Agent, language: Language, snippets: &[&str]) {
             env: vec![var("MINE", "1")],
             ..code(language, source)
         };
-        // Node is not forked: one is there again when it has been started.
-        let warmed = loop {
-            let finished = agent.run(request.clone()).await;
-            if finished.interpreter == Some(Interpreter::Warmed) {
-                break finished;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        };
+        let mut warmed = agent.run(request.clone()).await;
+        // Node is not forked: one is there again when the guest is at rest.
+        if warmed.interpreter != Some(Interpreter::Warmed) {
+            let rest = RestoreRequest { renew: true, settle: true, ..restore_request() };
+            agent.client.restore(rest, 3 * SOON).await.expect("nothing is under way");
+            warmed = agent.run(request.clone()).await;
+        }
+        assert_eq!(warmed.interpreter, Some(Interpreter::Warmed), "{source}");
         let expected = agent.run(plain(request)).await;
         assert_eq!(expected.interpreter, Some(Interpreter::Plain));
         if seen(&warmed) != seen(&expected) {
@@ -138,6 +144,28 @@ async fn the_first_python_of_a_clone_does_what_a_plain_one_does() {
 async fn the_first_node_of_a_clone_does_what_a_plain_one_does() {
     let mut agent = warm!(WarmRequest { python: None, node: 1 });
     compare_first(&mut agent, Language::Node, snippets::NODE).await;
+}
+
+#[tokio::test]
+async fn with_everything_off_that_only_saves_time_executions_are_the_same() {
+    let off =
+        "tuning=-hugepage_text,-affinity,-prefault,-preopened,-settle,-prepared_interpreters,-spare_cgroup";
+    let mut agent = match warm_with(python(), vec![off]).await {
+        Ok(agent) => agent,
+        Err(reason) => skip!("{reason}"),
+    };
+    reopen(&mut agent).await;
+    let source =
+        "import os, json; print(json.dumps([os.nice(0), len(os.sched_getaffinity(0)), os.getcwd()]))";
+    for _ in 0..2 {
+        let warmed = agent.run(code(Language::Python, source)).await;
+        let expected = agent.run(plain(code(Language::Python, source))).await;
+        assert_eq!(warmed.interpreter, Some(Interpreter::Warmed));
+        assert_eq!(seen(&warmed), seen(&expected));
+    }
+    // Nobody waits for the kernel to come to rest, and the gate opens its own files.
+    reopen(&mut agent).await;
+    agent.answers().await;
 }
 
 #[tokio::test]
@@ -198,6 +226,21 @@ async fn who_changes_what_an_interpreter_reads_at_its_start_gets_a_plain_one() {
 }
 
 #[tokio::test]
+async fn a_program_that_replaces_what_modules_hold_gets_a_plain_one() {
+    let agent = warm!(python());
+    for (source, expected) in [
+        ("import bisect\nbisect.bisect = 5\nimport random; print(random._bisect)", "5\n"),
+        ("import builtins\nbuiltins.held = open('held', 'w'); held.write('x')", ""),
+        ("import os; os.environ['PYTHONWARNINGS'] = '1'; print('hi')", "hi\n"),
+    ] {
+        let finished = agent.run(code(Language::Python, source)).await;
+        assert_eq!(finished.stdout.text, expected, "{source}: {}", finished.stderr.text);
+        assert_eq!(finished.interpreter, Some(Interpreter::Plain), "{source}");
+    }
+    assert_eq!(agent.run(shell("cat held")).await.stdout.text, "x");
+}
+
+#[tokio::test]
 async fn a_module_of_the_users_stands_in_front_of_one_that_is_kept_warm() {
     let agent = warm!(python());
     agent.shell("echo 'print(\"mine\")' > json.py").await;
@@ -222,6 +265,19 @@ async fn packages_the_user_has_installed_are_found() {
     let expected = agent.run(plain(code(Language::Python, source))).await;
     assert_eq!(seen(&warmed), seen(&expected));
     assert_eq!(warmed.interpreter, Some(Interpreter::Warmed));
+}
+
+#[tokio::test]
+async fn a_package_of_the_users_that_a_warm_module_looks_for_is_found_by_it() {
+    let agent = warm!(python());
+    let place = "$(env -i HOME=$HOME python3 -c 'import site; print(site.getusersitepackages())')";
+    // `pickle` looks for it and has not found it.
+    agent.shell(&format!("mkdir -p {place}/org; echo > {place}/org/__init__.py")).await;
+    agent.shell(&format!("mkdir {place}/org/python; touch {place}/org/python/__init__.py")).await;
+    agent.shell(&format!("echo 'PyStringMap = 5' > {place}/org/python/core.py")).await;
+    let source = "import pickle; print(pickle.PyStringMap)";
+    let finished = agent.run(code(Language::Python, source)).await;
+    assert_eq!((finished.stdout.text.as_str(), finished.interpreter), ("5\n", Some(Interpreter::Plain)));
 }
 
 #[tokio::test]

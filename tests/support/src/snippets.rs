@@ -89,6 +89,31 @@ pub const PYTHON: &[&str] = &[
     "await x",
     "from __future__ import annotations\nprint(1)",
     "# -*- coding: latin-1 -*-\nprint('ä')",
+    "class Mine(KeyboardInterrupt): pass\nraise Mine('x')",
+    // What is still open at the end, held by a module, a hook, a closure, or by itself.
+    "import json, os\nif os.fork() == 0:\n    f = open('held', 'w'); f.write('module'); vars(json)['held'] = f\n\
+     else: os.wait(); print(open('held').read())",
+    "import os, sys\nif os.fork() == 0:\n    f = open('held', 'wb'); f.write(b'hook')\n    \
+     sys.breakpointhook = lambda f=f: f\nelse: os.wait(); print(open('held').read())",
+    "import os, random\nif os.fork() == 0:\n    f = open('held', 'w'); f.write('closure')\n    \
+     vars(random)['held'] = lambda: f\nelse: os.wait(); print(open('held').read())",
+    // Processes that are spawned find what lies beside the program.
+    "import multiprocessing as m\nopen('beside.py', 'w').write('def f(x): return x + 1')\nimport beside\n\
+     if __name__ == '__main__':\n    with m.get_context('spawn').Pool(1) as p: print(p.map(beside.f, [1, 2]))",
+    // Modules that stand in front of what others need, or in their way.
+    "import os, sys\nos.makedirs('first', exist_ok=True)\nopen('first/bisect.py', 'w').write('print(1)\\nfrom _bisect import *')\n\
+     sys.path.insert(0, 'first')\nimport random; print(random.bisect if hasattr(random, 'bisect') else random._bisect)",
+    "import sys; sys.modules['bisect'] = None\nimport random",
+    "import sys, types; sys.modules['bisect'] = b = types.ModuleType('bisect'); b.bisect = 5\n\
+     import random; print(random._bisect, random.random() < 1)",
+    "import bisect, sys; old = sys.modules.pop('bisect'); import random; print(sys.modules['bisect'] is old)",
+    // Loggers are there once their modules are.
+    "import logging; print(sorted(logging.root.manager.loggerDict))",
+    "import concurrent.futures, logging; print(sorted(logging.root.manager.loggerDict))",
+    "import logging\nmine = logging.getLogger('concurrent.futures'); mine.setLevel(5)\nimport concurrent.futures._base as b\n\
+     print(b.LOGGER.level, b.LOGGER.getEffectiveLevel(), b.LOGGER.parent, sorted(logging.root.manager.loggerDict))",
+    "import asyncio, logging; logging.getLogger('asyncio.x'); logging.basicConfig(level=10)\n\
+     print(logging.getLogger('asyncio').getEffectiveLevel(), logging.getLogger('asyncio.x').parent)",
 ];
 
 /// For a Python whose frames a warm interpreter can hide: 3.13.
@@ -98,6 +123,10 @@ pub const PYTHON_FRAMES: &[&str] = &[
     "import sys; print(sys._getframe().f_back)",
     "import warnings; warnings.warn('x', stacklevel=2)",
     "def f(): f()\nf()",
+    "import traceback\nclass A:\n    def __del__(self): traceback.print_stack()\na = A()",
+    "import sys, traceback\nclass A:\n    def __del__(self): traceback.print_stack()\nsys.modules['a'] = A()",
+    "import sys, traceback; sys.excepthook = lambda *a: traceback.print_stack()\n1/0",
+    "import threading, traceback; threading._register_atexit(traceback.print_stack)",
     "import atexit, sys; atexit.register(lambda: print(sys._getframe().f_back))",
     "import sys\ndef f(n):\n    try: return f(n + 1)\n    except RecursionError: return n\nprint(f(0), sys.getrecursionlimit())",
     "import typing, inspect\ndef f(x: 'int') -> str: ...\nprint(typing.get_type_hints(f), inspect.signature(f), inspect.getsource(f))",
@@ -166,4 +195,16 @@ pub const NODE: &[&str] = &[
     "fs.readFileSync('/nosuch')",
     "console.log(path.join('a', 'b'), [1, { a: { b: { c: {} } } }], new Map([[1, 2]]))",
     "console.log(require('inspector').url(), require('cluster').isPrimary)",
+    "process.on('exit', () => console.log(new Error('x').stack))",
+    "process.on('uncaughtException', () => console.log(new Error('y').stack)); throw new Error('z')",
+    "process.on('exit', () => { throw new Error('late') })",
+];
+
+/// For a Node in a guest, whose root may change what a process shows of itself.
+pub const NODE_GUEST: &[&str] = &[
+    "process.on('exit', () => console.log(new Error('x').stack))",
+    "process.on('uncaughtException', () => console.log(new Error('y').stack)); throw new Error('z')",
+    "console.log(JSON.stringify(fs.readFileSync('/proc/self/environ', 'utf8')))",
+    "console.log(JSON.stringify(fs.readFileSync('/proc/self/cmdline', 'utf8')), fs.statSync('/proc/self').uid)",
+    "console.log(child_process.execFileSync('sh', ['-c', 'tr \"\\\\0\" \" \" < /proc/$PPID/environ']).toString())",
 ];

@@ -42,8 +42,8 @@ pub struct Plan {
     base_key: String,
     agent: PathBuf,
     agent_sha256: String,
-    end: PathBuf,
-    wake: PathBuf,
+    interpreters: PathBuf,
+    native: PathBuf,
     overlays: Vec<PathBuf>,
 }
 
@@ -64,11 +64,17 @@ pub fn plan(recipe: &Recipe, programs: &Programs) -> Result<Plan> {
         .add("format", FORMAT)
         .add("base", &base_key)
         .add("agent", &agent_sha256)
-        .add("end", fs::read(&programs.end).context("cannot read what ends a Node")?)
-        .add("wake", fs::read(&programs.wake).context("cannot read what wakes a Python")?)
+        .add("native", fs::read(&programs.native).context("cannot read the interpreters' native library")?)
         .add("user", serde_json::to_string(&recipe.user)?)
         .add("assemble", fs::read(root.join("assemble.sh")).context("cannot read rootfs/assemble.sh")?)
         .add("erofs-utils", setup::installed_version("erofs-utils")?.unwrap_or_default());
+    let interpreters = root.join("interpreters");
+    for language in ["node", "python"] {
+        for file in files_below(&interpreters.join(language))? {
+            let name = file.strip_prefix(&interpreters).unwrap_or(&file).display().to_string();
+            key = key.add(&name, fs::read(&file)?);
+        }
+    }
     let mut overlays = Vec::new();
     for overlay in &recipe.overlays {
         let dir = root.join("files").join(overlay);
@@ -82,9 +88,9 @@ pub fn plan(recipe: &Recipe, programs: &Programs) -> Result<Plan> {
         }
         overlays.push(dir);
     }
-    let (end, wake) = (std::path::absolute(&programs.end)?, std::path::absolute(&programs.wake)?);
+    let native = std::path::absolute(&programs.native)?;
     let name = recipe.name.clone();
-    Ok(Plan { name, key: key.finish(), base_key, agent, agent_sha256, end, wake, overlays })
+    Ok(Plan { name, key: key.finish(), base_key, agent, agent_sha256, interpreters, native, overlays })
 }
 
 /// Makes [`IMAGE`] and its manifest in `work` from the base in `base_dir`.
@@ -121,7 +127,7 @@ pub fn assemble(job: &mut Job, recipe: &Recipe, plan: &Plan, base_dir: &Path, wo
         script(Some(&base_owners), &owners, "finish")
             .arg(&tree)
             .arg(base_dir.join(base::TREE))
-            .args([&plan.agent, &plan.end, &plan.wake])
+            .args([&plan.agent, &plan.interpreters, &plan.native])
             .args([&user.name, &user.uid.to_string(), &user.gid.to_string(), &user.home, &user.shell])
             .args(&plan.overlays),
     )?;
@@ -170,13 +176,13 @@ mod tests {
         let recipe = Recipe::load(&repo::root().join("rootfs"), "minimal").unwrap();
         let dir = tempfile::tempdir().unwrap();
         let place = |name: &str| dir.path().join(name);
-        let programs = Programs { agent: place("agent"), end: place("end"), wake: place("wake") };
-        for program in [&programs.agent, &programs.end, &programs.wake] {
+        let programs = Programs { agent: place("agent"), native: place("native") };
+        for program in [&programs.agent, &programs.native] {
             fs::write(program, "one").unwrap();
         }
         let first = plan(&recipe, &programs).unwrap();
         assert_eq!(plan(&recipe, &programs).unwrap().key, first.key);
-        for changed in [&programs.agent, &programs.end, &programs.wake] {
+        for changed in [&programs.agent, &programs.native] {
             fs::write(changed, "two").unwrap();
             let second = plan(&recipe, &programs).unwrap();
             assert_ne!(second.key, first.key);

@@ -77,8 +77,7 @@ async fn the_first_python_of_a_clone_is_warm_and_cannot_be_told_from_a_plain_one
     vm.stop().await;
 }
 
-/// Programs whose first steps only a clone's first execution takes: it is received and made the user's by
-/// `rootfs/wake`.
+/// Programs whose first steps only a clone's first execution takes: it runs as its interpreter was prepared.
 const FIRST: [&str; 4] = [
     "import os, sys\nread = lambda name: open(f'/proc/self/{name}', 'rb').read()\n\
      status = [l for l in read('status').split(b'\\n') if l[:4] in (b'Uid:', b'Gid:', b'Grou', b'CapE', b'SigB', b'SigI')]\n\
@@ -90,7 +89,7 @@ const FIRST: [&str; 4] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_wakes_a_python_leaves_nothing_of_its_own() {
+async fn a_python_that_runs_as_it_was_prepared_cannot_be_told_from_a_plain_one() {
     let lab = lab!();
     let _turn = lab.turn().await;
     let long =
@@ -101,7 +100,7 @@ async fn what_wakes_a_python_leaves_nothing_of_its_own() {
         assert_eq!(first.interpreter, Some(Interpreter::Warmed), "{source}");
         let plain = run(&vm, ExecuteRequest { plain_interpreter: true, ..python(source) }).await;
         assert_eq!(seen(&first), seen(&plain), "{source}");
-        let loaded = "print('wake.abi3.so' in open('/proc/self/maps').read())";
+        let loaded = "print('/interpreters/native.so' in open('/proc/self/maps').read())";
         assert_eq!(warmed(&vm, python, loaded).await.stdout.text, "True\n");
         vm.stop().await;
     }
@@ -187,11 +186,12 @@ async fn warm_interpreters_of_clones_share_no_randomness_and_bring_their_librari
 
     let vm = &clones[0];
     let ends_at_once =
-        "console.log(fs.readFileSync('/proc/self/maps', 'utf8').includes('/rekindle/end.node'))";
+        "console.log(fs.readFileSync('/proc/self/maps', 'utf8').includes('/interpreters/native.so'))";
     assert_eq!(warmed(vm, node, ends_at_once).await.stdout.text, "true\n");
     let mut different = differences(vm, python, snippets::PYTHON_DATA).await;
     let few: Vec<&str> = snippets::NODE.iter().copied().step_by(NODE_STEP).collect();
     different.extend(differences(vm, node, &few).await);
+    different.extend(differences(vm, node, snippets::NODE_GUEST).await);
     assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
 
     // What waits is out of a program's reach.

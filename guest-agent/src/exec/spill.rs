@@ -1,0 +1,126 @@
+//! Full output of executions, spilled to files the caller can download when the result had to be shortened.
+//!
+//! Small output stays in memory and never touches the disk; a file appears only when something was cut or
+//! the output is large. The number of executions kept and the bytes of each stream are capped.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rekindle_protocol::limits::MAX_KEPT_OUTPUTS;
+
+/// Output up to this size waits in memory for the decision whether it is needed.
+const IN_MEMORY: usize = 32 * 1024;
+
+/// The directories of executions whose output was spilled, oldest first.
+pub struct SpilledOutputs {
+    root: PathBuf,
+    kept: Mutex<VecDeque<u64>>,
+}
+
+impl SpilledOutputs {
+    /// Starts with nothing kept, below `state`.
+    ///
+    /// # Errors
+    /// When the directory cannot be made.
+    pub fn open(state: &Path) -> io::Result<Self> {
+        let root = state.join("output");
+        fs::create_dir_all(&root)?;
+        Ok(Self { root, kept: Mutex::default() })
+    }
+
+    /// Where `stream` of execution `id` would be kept.
+    pub fn path(&self, id: u64, stream: &str) -> PathBuf {
+        self.root.join(id.to_string()).join(stream)
+    }
+
+    /// Counts execution `id` as kept and removes the oldest beyond the cap.
+    pub fn remember(&self, id: u64) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_back(id);
+        while kept.len() > MAX_KEPT_OUTPUTS {
+            if let Some(oldest) = kept.pop_front() {
+                let _ = fs::remove_dir_all(self.root.join(oldest.to_string()));
+            }
+        }
+    }
+}
+
+/// Keeps the bytes of one stream while its program runs.
+pub struct Spill {
+    path: PathBuf,
+    cap: u64,
+    kept: u64,
+    waiting: Vec<u8>,
+    file: Option<File>,
+    /// The disk is full or refuses: what was kept so far is all there will be.
+    stuck: bool,
+}
+
+impl Spill {
+    /// Keeps up to `cap` bytes, in `path` if it comes to that.
+    pub fn new(path: PathBuf, cap: u64) -> Self {
+        Self { path, cap, kept: 0, waiting: Vec::new(), file: None, stuck: false }
+    }
+
+    /// Takes the next bytes. Says whether they must go to the file now, which blocks.
+    pub fn push(&mut self, bytes: &[u8]) -> bool {
+        if self.stuck {
+            return false;
+        }
+        let room = self.cap.saturating_sub(self.kept + self.waiting.len() as u64);
+        let fitting = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        self.waiting.extend_from_slice(&bytes[..fitting]);
+        self.waiting.len() > IN_MEMORY
+    }
+
+    /// Writes what waits to the file.
+    pub fn write(&mut self) {
+        if let Err(error) = self.try_write() {
+            eprintln!("rekindle-agent: output is no longer kept in {}: {error}", self.path.display());
+            self.stuck = true;
+        }
+        self.waiting.clear();
+    }
+
+    fn try_write(&mut self) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => {
+                if let Some(dir) = self.path.parent() {
+                    fs::create_dir_all(dir)?;
+                }
+                self.file.insert(File::create(&self.path)?)
+            }
+        };
+        let mut unwritten = self.waiting.as_slice();
+        while !unwritten.is_empty() {
+            let n = file.write(unwritten)?;
+            self.kept += n as u64;
+            unwritten = &unwritten[n..];
+        }
+        Ok(())
+    }
+
+    /// Whether [`finish`](Self::finish) has to touch the disk.
+    pub fn blocks(&self, needed: bool) -> bool {
+        needed || self.file.is_some()
+    }
+
+    /// Ends the stream. Where nothing was cut the file is not needed; otherwise it says where, and how much.
+    pub fn finish(mut self, needed: bool) -> Option<(PathBuf, u64)> {
+        if needed {
+            self.write();
+            self.file.is_some().then_some((self.path, self.kept))
+        } else {
+            if self.file.is_some() {
+                let _ = fs::remove_file(&self.path);
+                // Empty unless the other stream is kept.
+                let _ = self.path.parent().map(fs::remove_dir);
+            }
+            None
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The hooks, in the order of a guest's life.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::agent::Agent;
+use crate::tuning::{GateFiles, Mechanism, Switches, affinity, hugepage_text, prefault};
+
+/// How long a quiet guest takes to be done with the aftermath of its last operations: the kernel's own
+/// housekeeping has come round.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// What is on, and what was done ahead.
+#[derive(Debug)]
+pub struct Tuning {
+    switches: Switches,
+    /// What was opened when the guest was made quiet.
+    preopened: Mutex<Option<GateFiles>>,
+}
+
+impl Tuning {
+    /// Nothing has been done yet.
+    pub fn new(switches: Switches) -> Self {
+        Self { switches, preopened: Mutex::default() }
+    }
+
+    /// Whether a mechanism is on.
+    pub fn on(&self, mechanism: Mechanism) -> bool {
+        self.switches.on(mechanism)
+    }
+
+    /// The guest is quiet and will be frozen. To be called on the thread that waits for the host, as the last thing.
+    ///
+    /// # Errors
+    /// When something the gate cannot do without is not there.
+    pub async fn before_snapshot(&self, agent: &Arc<Agent>) -> io::Result<()> {
+        let own = agent.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            if own.tuning.on(Mechanism::HugepageText)
+                && let Err(error) = hugepage_text::move_text()
+            {
+                // Clones are slower, and nothing else.
+                eprintln!("rekindle-agent: its program is not in huge pages: {error}");
+            }
+            if own.tuning.on(Mechanism::Preopened) {
+                let files = GateFiles::open(&own)?;
+                own.tuning.keep(files);
+            }
+            io::Result::Ok(())
+        });
+        done.await.map_err(io::Error::other)??;
+        if self.on(Mechanism::Settle) {
+            tokio::time::sleep(SETTLING).await;
+        }
+        if self.on(Mechanism::Prefault) {
+            prefault::heap();
+        }
+        if self.on(Mechanism::Affinity) {
+            affinity::pin();
+        }
+        Ok(())
+    }
+
+    /// The files the gate needs: those that were opened ahead if they are `unchanged` since, otherwise opened now.
+    ///
+    /// # Errors
+    /// When something is not there.
+    pub fn gate_files(&self, agent: &Agent, unchanged: bool) -> io::Result<GateFiles> {
+        let ahead = self.preopened.lock().unwrap_or_else(PoisonError::into_inner).take();
+        ahead.filter(|_| unchanged).map_or_else(|| GateFiles::open(agent), Ok)
+    }
+
+    /// The gate has done its steps. Nothing of a caller's has run yet.
+    ///
+    /// # Errors
+    /// When programs would start with rights that are not theirs.
+    pub fn gate_opened(&self, files: GateFiles) -> io::Result<()> {
+        if self.on(Mechanism::Preopened) {
+            self.keep(files);
+        }
+        affinity::drop_rank()
+    }
+
+    /// An execution is over, perhaps the first one.
+    pub fn first_execution_done(&self) {
+        affinity::unpin();
+    }
+
+    fn keep(&self, files: GateFiles) {
+        *self.preopened.lock().unwrap_or_else(PoisonError::into_inner) = Some(files);
+    }
+}
