@@ -31,10 +31,15 @@ fn facts(status: &StatusResponse, now: u64) -> Table {
     facts.fact("running for", quantity::millis(now.saturating_sub(status.started_at_millis)));
     facts.fact("sandboxes", status.sandboxes.to_string());
     facts.fact("memory promised", memory(status));
+    facts.fact("disk promised", disk(status));
     facts.fact("processors promised", processors(status));
     facts.fact("waiting for room", status.queued.to_string());
     if !status.unenforced_limits.is_empty() {
         facts.fact("not enforced here", status.unenforced_limits.join(", "));
+    }
+    if status.disk_low {
+        let free = quantity::size(status.disk_free_bytes);
+        facts.fact("disk nearly full", format!("{free} free; new sandboxes and uploads are refused"));
     }
     if status.draining {
         facts.fact("shutting down", "yes");
@@ -46,6 +51,16 @@ fn facts(status: &StatusResponse, now: u64) -> Table {
 pub(super) fn memory(status: &StatusResponse) -> String {
     let (used, budget) = (status.memory_used_bytes, status.memory_budget_bytes);
     format!("{} of {}{}", quantity::size(used), quantity::size(budget), share(used, budget))
+}
+
+/// How much disk is promised.
+fn disk(status: &StatusResponse) -> String {
+    match (status.disk_used_bytes, status.disk_budget_bytes) {
+        (used, u64::MAX) => quantity::size(used),
+        (used, budget) => {
+            format!("{} of {}{}", quantity::size(used), quantity::size(budget), share(used, budget))
+        }
+    }
 }
 
 /// How many processors are promised.
@@ -94,20 +109,25 @@ mod tests {
         let status = StatusResponse {
             memory_used_bytes: 1 << 30,
             memory_budget_bytes: 4 << 30,
+            disk_used_bytes: 1 << 30,
+            disk_budget_bytes: 2 << 30,
             cpu_used_millis: 500,
             ..StatusResponse::default()
         };
         assert_eq!(memory(&status), "1.0 GiB of 4.0 GiB (25 %)");
+        assert_eq!(disk(&status), "1.0 GiB of 2.0 GiB (50 %)");
+        assert_eq!(disk(&StatusResponse { disk_budget_bytes: u64::MAX, ..status.clone() }), "1.0 GiB");
         assert_eq!(processors(&status), "0.5 of 0", "a budget of nothing has no share");
     }
 
     #[test]
     fn what_is_unusual_is_said_and_what_is_not_is_not() {
-        let mut status = StatusResponse { draining: true, ..StatusResponse::default() };
+        let mut status = StatusResponse { draining: true, disk_low: true, ..StatusResponse::default() };
         status.unenforced_limits = vec!["memory".into(), "pids".into()];
         let text = facts(&status, 0).text();
         assert!(text.contains("not enforced here:    memory, pids\n"), "{text}");
         assert!(text.contains("shutting down:        yes\n"), "{text}");
+        assert!(text.contains("disk nearly full:"), "{text}");
         assert!(!facts(&StatusResponse::default(), 0).text().contains("shutting down"));
     }
 }
