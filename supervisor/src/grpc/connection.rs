@@ -40,8 +40,8 @@ pub struct ConnectionLimits {
     pub tcp: usize,
     /// Of these, from one address (IPv6: one /64 network).
     pub per_address: usize,
-    /// How long a connection may take to send the bytes every HTTP/2 connection begins with. TLS begins with
-    /// more than that, so it is covered too.
+    /// How long a connection may take to send the bytes every HTTP/2 connection begins with, and a TLS handshake
+    /// to be over.
     pub greeting: Duration,
     /// How long a connection that needs a token may stay before a call on it was admitted: a stranger must not
     /// hold a place for ever. Health checks need no token, and connect again.

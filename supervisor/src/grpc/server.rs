@@ -43,8 +43,6 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// Streams a caller may open and give up at once before the connection is closed.
 const MAX_PENDING_RESETS: usize = 64;
-/// How long a TLS handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait after a connection could not be taken, so that a host without descriptors does not spin.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
@@ -128,7 +126,7 @@ impl Listeners {
             std::fs::read(path).map_err(|source| ServeError::File { path: path.to_owned(), source })
         };
         let identity = Identity::from_pem(read(&files.cert)?, read(&files.key)?);
-        let mut tls = ServerTlsConfig::new().identity(identity).timeout(HANDSHAKE);
+        let mut tls = ServerTlsConfig::new().identity(identity);
         if let Some(ca) = &files.client_ca {
             tls = tls.client_ca_root(Certificate::from_pem(read(ca)?));
         }
@@ -227,7 +225,7 @@ impl Server {
             match &tcp {
                 Some((listener, tls)) => {
                     let incoming = self.incoming(listener, &self.tcp_places, false);
-                    let server = self.builder().tls_config(tls.clone())?;
+                    let server = self.builder().tls_config(tls.clone().timeout(self.limits.greeting))?;
                     server.serve_with_incoming_shutdown(self.service.clone(), incoming, self.stopped()).await
                 }
                 None => Ok(()),

@@ -34,13 +34,16 @@ async fn greeted(limits: ConnectionLimits, trusted: bool) -> (Connection<DuplexS
     (connection, peer)
 }
 
-/// Writes until it fails.
+/// Writes until it fails, which it does long before this gives up.
 async fn write_on(connection: &mut Connection<DuplexStream>) -> io::Error {
-    loop {
-        if let Err(error) = connection.write_all(&[0; 64]).await {
-            return error;
+    let writing = async {
+        loop {
+            if let Err(error) = connection.write_all(&[0; 64]).await {
+                return error;
+            }
         }
-    }
+    };
+    tokio::time::timeout(10_000 * SECOND, writing).await.expect("it is given up")
 }
 
 #[tokio::test(start_paused = true)]
