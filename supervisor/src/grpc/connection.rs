@@ -197,7 +197,7 @@ impl<IO> Connection<IO> {
     }
 
     /// Whether a stranger has sent all that is read from one. Its admission wakes whoever polls.
-    fn when_empty(&self, cx: &Context<'_>) -> bool {
+    fn exhausted(&self, cx: &Context<'_>) -> bool {
         if self.allowance > 0 || self.info.is_admitted() {
             return false;
         }
@@ -250,7 +250,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Connection<IO> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.in_time(cx)?;
-        if self.when_empty(cx) {
+        if self.exhausted(cx) {
             return Poll::Pending;
         }
         let before = buf.filled().len();
