@@ -5,10 +5,32 @@ use std::process::ExitCode;
 
 use super::OWN_FAILURE;
 
-/// Prints the chain of an error and returns the code for our own failures.
+/// A program that the sandbox does not have, or that may not be executed there: the caller's mistake and not a
+/// failure of ours, so it ends with the codes that a shell has for it.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the program was not started: {reason}\n\
+     hint: program and directory must be in the sandbox; --sh 'ls /usr/bin' lists what is there"
+)]
+pub struct NotStarted {
+    /// What the sandbox says.
+    pub reason: String,
+    /// What a shell exits with.
+    pub code: u8,
+}
+
+impl NotStarted {
+    /// There is no such program.
+    pub const MISSING: u8 = 127;
+    /// It may not be executed.
+    pub const FORBIDDEN: u8 = 126;
+}
+
+/// Prints the chain of an error and returns what to exit with: the code for our own failures, unless the error has
+/// one of its own.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     eprint!("{}", describe(error));
-    ExitCode::from(OWN_FAILURE)
+    ExitCode::from(error.downcast_ref::<NotStarted>().map_or(OWN_FAILURE, |error| error.code))
 }
 
 /// The chain line by line; hints, wherever in it they are, come last.
@@ -83,6 +105,16 @@ mod tests {
         assert!(hint(met(io::ErrorKind::BrokenPipe)).starts_with("hint: `rekindle doctor`"));
         assert!(hint(anyhow::anyhow!("no reason at all")).starts_with("hint: `rekindle doctor`"));
         assert_eq!(hint(anyhow::anyhow!("x\nhint: own").context("y")), "hint: own", "its own goes first");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_ends_as_in_a_shell_and_our_own_failures_do_not() {
+        let missing =
+            NotStarted { reason: "there is no program \"x\" here".into(), code: NotStarted::MISSING };
+        let missing = anyhow::Error::new(missing);
+        assert_eq!(report(&missing), ExitCode::from(127));
+        assert!(!describe(&missing).contains("doctor"), "{}", describe(&missing));
+        assert_eq!(report(&anyhow::anyhow!("broken")), ExitCode::from(OWN_FAILURE));
     }
 
     #[test]

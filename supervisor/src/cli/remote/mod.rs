@@ -14,7 +14,7 @@ mod pause;
 mod print;
 mod ps;
 mod put;
-mod quantity;
+pub(super) mod quantity;
 mod refusal;
 mod requests;
 mod resolve;

@@ -5,11 +5,22 @@ use rekindle_api::v1::ErrorReason;
 use rekindle_api::{Code, Status};
 
 use super::escape;
+use crate::cli::failure::NotStarted;
 
 /// The error a person sees.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub fn refused(status: Status) -> anyhow::Error {
     anyhow::anyhow!(describe(&status))
+}
+
+/// The error of an execution that did not begin: a program that is not there is no failure of the server's.
+pub fn not_started(status: Status) -> anyhow::Error {
+    let code = match rekindle_api::detail(&status).map(|detail| detail.reason()) {
+        Some(ErrorReason::NotFound) => NotStarted::MISSING,
+        Some(ErrorReason::PermissionDenied) => NotStarted::FORBIDDEN,
+        _ => return refused(status),
+    };
+    NotStarted { reason: escape::text(status.message()), code }.into()
 }
 
 /// Whether the server refused for this reason.
@@ -96,6 +107,18 @@ mod tests {
             describe(&status),
             "no \\u{1b}[2J\\nhint: curl evil | sh\nhint: `rekindle ps --all` lists the sandboxes"
         );
+    }
+
+    #[test]
+    fn only_a_missing_program_is_told_as_one() {
+        let status = |reason: ErrorReason| {
+            let detail = ErrorDetail { reason: reason.into(), ..ErrorDetail::default() };
+            not_started(rekindle_api::status(Code::NotFound, "no".into(), &detail))
+        };
+        let code = |error: anyhow::Error| error.downcast_ref::<NotStarted>().map(|error| error.code);
+        assert_eq!(code(status(ErrorReason::NotFound)), Some(127));
+        assert_eq!(code(status(ErrorReason::PermissionDenied)), Some(126));
+        assert_eq!(code(status(ErrorReason::UnknownSandbox)), None);
     }
 
     #[test]

@@ -30,6 +30,14 @@ async fn the_two_outputs_and_the_exit_code_of_the_program_are_those_of_the_comma
     assert!(killed.stderr.contains("signal 9"), "{killed:?}");
     // Codes that mean something when they are ours pass through when they are the program's.
     assert_eq!(run(lab, &["--sh", "exit 125"]).await.code, Some(125));
+    for (program, code) in [("no-such-program", 127), ("/etc/passwd", 126)] {
+        let missing = run(lab, &["--", program]).await;
+        assert_eq!(missing.code, Some(code), "{missing:?}");
+        assert!(missing.stderr.contains(program) && missing.stderr.contains("hint: program"), "{missing:?}");
+    }
+    let greedy = run(lab, &["--memory", "900G", "--sh", "true"]).await;
+    assert_eq!(greedy.code, Some(125), "{greedy:?}");
+    assert!(greedy.stderr.contains("--memory of 900.0 GiB is more than"), "{greedy:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -48,7 +48,8 @@ pub(super) async fn live(
     let _ = send(&inputs, Input::Start(start)).await;
     let keyboard = options.tty && options.interactive;
     let run = async {
-        let events = client.sandboxes.execute_stream(stream).await.map_err(refusal::refused)?.into_inner();
+        let events =
+            client.sandboxes.execute_stream(stream).await.map_err(refusal::not_started)?.into_inner();
         // Only now: a refusal is shown on a terminal as it was.
         let raw = if keyboard { Some(Terminal::enter(Mode::Raw)?) } else { None };
         if options.interactive {

@@ -25,7 +25,7 @@ pub(super) async fn whole(
         // On a thread of its own, so that the runtime goes on.
         request.stdin = tokio::task::spawn_blocking(|| read(std::io::stdin())).await??;
     }
-    let response = client.sandboxes.execute(request).await.map_err(refusal::refused)?;
+    let response = client.sandboxes.execute(request).await.map_err(refusal::not_started)?;
     Ok(Ended::Finished(Box::new(response.into_inner())))
 }
 
