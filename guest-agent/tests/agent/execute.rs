@@ -149,7 +149,11 @@ async fn much_input_and_much_output_do_not_wait_for_each_other() {
     let mut stdin = execution.take_stdin().expect("live");
     let content: Vec<u8> = (0..8_000_000u32).map(|i| (i % 251) as u8).collect();
     let sent = content.clone();
-    let writing = tokio::spawn(async move { stdin.send(sent.into()).await });
+    let writing = tokio::spawn(async move {
+        stdin.send(sent.into()).await?;
+        stdin.eof();
+        Ok::<_, rekindle::agent::StdinClosed>(())
+    });
     let mut back = Vec::new();
     loop {
         match execution.next().await.expect("no error").expect("not over") {

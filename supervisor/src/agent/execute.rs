@@ -189,7 +189,9 @@ impl Execution {
     /// # Errors
     /// See [`AgentError`].
     pub async fn wait(mut self) -> Result<Finished, AgentError> {
-        self.stdin = None;
+        if let Some(stdin) = self.stdin.take() {
+            stdin.eof();
+        }
         while let Some(event) = self.next().await? {
             if let Event::Finished(finished) = event {
                 return Ok(*finished);
