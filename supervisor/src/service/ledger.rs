@@ -248,7 +248,8 @@ mod tests {
         let path = dir.path().join("usage.jsonl");
         let line = "{\"tenant\":\"a\",\"sandboxes\":1,\"executions\":3,\"running_millis\":0,\"cpu_micros\":0,\
                     \"memory_mib_seconds\":0,\"bytes_in\":10,\"bytes_out\":0}\n";
-        let content = [line.as_bytes(), b"\xff\xfe\0\n", &line.as_bytes()[..20], b"\n\n", line.as_bytes()].concat();
+        let content =
+            [line.as_bytes(), b"\xff\xfe\0\n", &line.as_bytes()[..20], b"\n\n", line.as_bytes()].concat();
         fs::write(&path, content).expect("written");
         let ledger = Ledger::open(&path).expect("opened");
         assert_eq!(ledger.sums()["a"].sandboxes, 2);

@@ -24,6 +24,8 @@ pub struct Manner {
     pub refuses_renewal: bool,
     /// Every execution ends with this exit code instead of what it was told.
     pub exit_code: Option<u8>,
+    /// Every result claims that this much was printed, all but cut out.
+    pub claimed_output: Option<u64>,
 }
 
 /// All guests of one test; clones are the same guests.
