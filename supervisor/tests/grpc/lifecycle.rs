@@ -106,6 +106,28 @@ async fn a_pause_stops_both_clocks() {
 }
 
 #[tokio::test]
+async fn a_sandbox_that_stays_paused_ends_and_says_why() {
+    let place =
+        Place::with(Wishes { service: |config| config.max_pause = Some(1000 * SECOND), ..Wishes::default() })
+            .await;
+    let (service, caller) = (&place.service, Caller::local());
+    let made = made(service, 100, 20).await;
+    let id = made.id.as_str();
+    pause();
+    service.pause(&caller, id).await.expect("paused");
+    advance(600 * SECOND).await;
+    service.resume(&caller, id).await.expect("in time");
+    service.pause(&caller, id).await.expect("paused again");
+    advance(399 * SECOND).await;
+    assert_eq!(state(service, &made).await, (SandboxState::Paused, None));
+    advance(2 * SECOND).await;
+    assert_eq!(ended(service, &made).await, EndReason::Expired, "all its pauses together are too long");
+    let end = service.get(&caller, id).await.expect("a record").end.expect("an end");
+    assert!(end.message.contains("paused"), "{}", end.message);
+    assert!(!place.machine().is_alive());
+}
+
+#[tokio::test]
 async fn a_transition_whose_caller_goes_away_is_made_to_its_end() {
     let place = Place::new().await;
     let (service, caller) = (&place.service, Caller::local());
