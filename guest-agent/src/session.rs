@@ -108,6 +108,7 @@ async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream, state: &State) {
             Err(failure) => Err(failure),
         },
         Op::Warm(request) => interpreters::start(agent, request).await.map(|()| done()),
+        Op::Clock(request) => restore::adjust(agent, &request).map(|()| done()),
         Op::Signal(request) => exec::signal(agent, &request).map(|()| done()),
         Op::Resize(request) => exec::resize(agent, &request).map(|()| done()),
         Op::Stat(request) => files::stat(agent, request).await.map(Reply::File),

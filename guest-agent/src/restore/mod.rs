@@ -15,6 +15,7 @@ mod quiesce;
 pub mod reseed;
 mod scratch;
 
+pub use clock::adjust;
 pub use gate::{Gate, Sandbox};
 pub use open::restore;
 pub use quiesce::quiesce;

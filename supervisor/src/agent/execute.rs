@@ -13,13 +13,12 @@ use rekindle_protocol::wire::{self, ExecuteRequest, Stdin, request::Op, response
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::Instant;
 
 use super::client::{AgentClient, Lane};
 use super::error::AgentError;
 use super::finished::{Finished, OutputStream, effective_limit};
 use super::operation::Operation;
-use super::patience::{ExecutePatience, deadline};
+use super::patience::{ExecutePatience, Overdue, deadline};
 use super::stdin::{self, Pump, StdinWriter};
 
 /// The operation's name in errors.
@@ -57,7 +56,8 @@ pub struct Execution {
     _pump: Option<Pump>,
     streaming: bool,
     output_limit: usize,
-    deadline: Option<Instant>,
+    /// `None` without a time limit.
+    overdue: Option<Overdue>,
     over: bool,
 }
 
@@ -85,7 +85,8 @@ impl AgentClient {
         let limit = time_limit(&request);
         let start = deadline(patience.start);
         let mut operation = self.begin(EXECUTE, Lane::Long, Op::Execute(request), start).await?;
-        let started = match operation.receive(Some(start)).await? {
+        let mut overdue = patience.overdue(Duration::ZERO, patience.start);
+        let started = match operation.receive_overdue(&mut overdue).await? {
             Reply::Started(started) if started.execution != 0 && started.pid != 0 => {
                 Started { execution: started.execution, pid: started.pid }
             }
@@ -104,7 +105,7 @@ impl AgentClient {
             _pump: pump,
             streaming,
             output_limit,
-            deadline: limit.map(|limit| deadline(limit.saturating_add(patience.grace))),
+            overdue: limit.map(|limit| patience.overdue(limit, limit.saturating_add(patience.grace))),
             over: false,
         })
     }
@@ -125,11 +126,12 @@ impl AgentClient {
         let request = ExecuteRequest { stream: false, unannounced: true, ..request };
         let start = deadline(patience.start);
         let mut operation = self.begin(EXECUTE, Lane::Long, Op::Execute(request), start).await?;
-        let end = Some(deadline(patience.start.saturating_add(limit).saturating_add(patience.grace)));
-        let mut reply = operation.receive(end).await?;
+        let most = patience.start.saturating_add(limit).saturating_add(patience.grace);
+        let mut overdue = patience.overdue(limit, most);
+        let mut reply = operation.receive_overdue(&mut overdue).await?;
         if matches!(reply, Reply::Started(_)) {
             // An agent of before 3.3 tells it all the same.
-            reply = operation.receive(end).await?;
+            reply = operation.receive_overdue(&mut overdue).await?;
         }
         match reply {
             Reply::Result(result) => {
@@ -178,7 +180,11 @@ impl Execution {
         if self.over {
             return Ok(None);
         }
-        let event = self.operation.receive(self.deadline).await.and_then(|reply| self.event(reply));
+        let reply = match &mut self.overdue {
+            Some(overdue) => self.operation.receive_overdue(overdue).await,
+            None => self.operation.receive(None).await,
+        };
+        let event = reply.and_then(|reply| self.event(reply));
         self.over = !matches!(event, Ok(Event::Output { .. }));
         event.map(Some)
     }

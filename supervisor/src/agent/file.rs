@@ -1,6 +1,5 @@
 //! A file of a guest's, as its agent describes it.
 
-use bytes::Bytes;
 use rekindle_protocol::limits::MAX_PATH_BYTES;
 use rekindle_protocol::wire;
 use serde::Serialize;
@@ -58,7 +57,7 @@ impl FileInfo {
 
     /// Checks the description of a directory's entry.
     pub(super) fn entry(info: &wire::FileInfo) -> Result<Self, &'static str> {
-        let name = GuestPath::entry(Bytes::clone(&info.path)).ok_or("an entry with an impossible name")?;
+        let name = GuestPath::entry(&info.path).ok_or("an entry with an impossible name")?;
         Self::checked(name, info)
     }
 
@@ -74,7 +73,7 @@ impl FileInfo {
         let link_target = match &info.link_target {
             none if none.is_empty() => None,
             long if long.len() > MAX_PATH_BYTES => return Err("a link to an overlong path"),
-            target => Some(GuestPath::new(target.clone()).map_err(|_| "a link to an impossible path")?),
+            target => Some(GuestPath::told(target).map_err(|_| "a link to an impossible path")?),
         };
         Ok(Self {
             path,
@@ -88,5 +87,28 @@ impl FileInfo {
             // Made by the host, for what it has moved itself.
             sha256: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_listing_keeps_nothing_of_its_frame() {
+        let frame = Bytes::from([&b"name"[..], b"/target", &[0; 1000]].concat());
+        let info = wire::FileInfo {
+            path: frame.slice(..4),
+            kind: wire::FileKind::Symlink.into(),
+            link_target: frame.slice(4..11),
+            ..wire::FileInfo::default()
+        };
+        let kept = FileInfo::entry(&info).expect("an entry");
+        drop(info);
+        assert_eq!(kept.path.as_bytes(), b"name");
+        assert_eq!(kept.link_target.as_ref().map(GuestPath::as_bytes), Some(&b"/target"[..]));
+        assert!(frame.is_unique(), "the frame is freed with the message");
     }
 }

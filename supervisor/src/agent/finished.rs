@@ -183,7 +183,7 @@ impl Output {
         let kept_path = match kept_path {
             none if none.is_empty() => None,
             path if truncated && path.starts_with(b"/") => {
-                Some(GuestPath::new(path).map_err(|_| "output kept at an impossible path")?)
+                Some(GuestPath::told(&path).map_err(|_| "output kept at an impossible path")?)
             }
             _ => return Err("output kept at an impossible path"),
         };

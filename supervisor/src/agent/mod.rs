@@ -6,6 +6,7 @@
 //! describes what travels.
 
 mod client;
+mod clock;
 mod connect;
 mod digest;
 mod download;

@@ -10,14 +10,14 @@ use bytes::BytesMut;
 use rekindle_protocol::frame::{self, FrameError};
 use rekindle_protocol::limits::{MAX_FRAME_BYTES, MAX_MESSAGE_BYTES};
 use rekindle_protocol::mux::{MAX_BODY_BYTES, Stream};
-use rekindle_protocol::wire::{Request, Response, request::Op, response::Reply};
+use rekindle_protocol::wire::{PingRequest, Request, Response, request::Op, response::Reply};
 use tokio::io::{AsyncReadExt as _, ReadHalf, WriteHalf};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use super::client::{AgentClient, Lane, Session};
 use super::error::{AgentError, Refusal};
-use super::patience::deadline;
+use super::patience::{Overdue, deadline};
 use super::untrusted::printable;
 
 /// How much is read from a stream at once: a whole piece of a file with what is around it, which is then not copied
@@ -99,6 +99,28 @@ impl Operation {
         }
     }
 
+    /// The next reply, of an agent that has to show signs of life once the reply is overdue: one that hangs is given
+    /// up long before one that is slow. Can be abandoned and called again without losing anything.
+    pub(super) async fn receive_overdue(&mut self, overdue: &mut Overdue) -> Result<Reply, AgentError> {
+        while overdue.suspect < overdue.deadline {
+            match self.receive(Some(overdue.suspect)).await {
+                Err(AgentError::Silent { .. }) => {}
+                received => return received,
+            }
+            let session = Arc::clone(&self.session);
+            let alive = tokio::select! {
+                biased;
+                received = self.receive(Some(overdue.deadline)) => return received,
+                alive = is_alive(&session, overdue.sign_of_life) => alive,
+            };
+            if !alive {
+                return Err(self.silent());
+            }
+            overdue.suspect = deadline(overdue.suspicion);
+        }
+        self.receive(Some(overdue.deadline)).await
+    }
+
     /// Hands out the half that writes, for a task of its own.
     pub(super) fn take_writer(&mut self) -> Option<WriteHalf<Stream>> {
         self.writer.take()
@@ -178,6 +200,16 @@ impl Operation {
         let whole = PREFIX + length;
         Ok((self.buffer.len() >= whole).then(|| self.buffer.split_to(whole)))
     }
+}
+
+/// Whether the agent says anything at all within this time.
+async fn is_alive(session: &Arc<Session>, within: Duration) -> bool {
+    let deadline = deadline(within);
+    let said = async {
+        let ping = Op::Ping(PingRequest {});
+        Operation::begin(session, "ping", Lane::Call, ping, deadline).await?.receive(Some(deadline)).await
+    };
+    !matches!(said.await, Err(AgentError::Silent { .. } | AgentError::Lost { .. }))
 }
 
 impl AgentClient {

@@ -48,10 +48,20 @@ impl GuestPath {
         Ok(Self(bytes))
     }
 
-    /// Checks the name of a directory's entry.
-    pub(super) fn entry(name: Bytes) -> Option<Self> {
-        let plain = !name.contains(&b'/') && &name[..] != b"." && &name[..] != b"..";
-        Self::new(name).ok().filter(|_| plain)
+    /// Checks a path that an agent tells, in a copy of its own: decoded messages share the memory of their frame,
+    /// and one short name must not keep a whole frame for as long as it is kept.
+    pub(super) fn told(bytes: &[u8]) -> Result<Self, InvalidPath> {
+        // The length is checked before there is a copy.
+        if bytes.len() > MAX_PATH_BYTES {
+            return Err(InvalidPath::TooLong { length: bytes.len() });
+        }
+        Self::new(Bytes::copy_from_slice(bytes))
+    }
+
+    /// Checks the name of a directory's entry, as an agent tells it.
+    pub(super) fn entry(name: &[u8]) -> Option<Self> {
+        let plain = !name.contains(&b'/') && name != b"." && name != b"..";
+        Self::told(name).ok().filter(|_| plain)
     }
 
     /// Its bytes.
@@ -107,9 +117,9 @@ mod tests {
     #[test]
     fn an_entry_never_leads_out_of_its_directory() {
         for name in ["", ".", "..", "a/b", "/", "../x"] {
-            assert_eq!(GuestPath::entry(name.into()), None, "{name:?}");
+            assert_eq!(GuestPath::entry(name.as_bytes()), None, "{name:?}");
         }
-        assert!(GuestPath::entry("...".into()).is_some());
+        assert!(GuestPath::entry(b"...").is_some());
     }
 
     #[test]

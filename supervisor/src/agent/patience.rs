@@ -13,7 +13,8 @@ pub(super) fn deadline(within: Duration) -> Instant {
     Instant::now() + within.min(FOREVER)
 }
 
-/// How long to wait in an execution.
+/// How long to wait in an execution. A machine that hangs is found `suspicion` and `sign_of_life` after the
+/// execution's own time limit; `start` and `grace` bound the patience with an agent that lives and is slow.
 #[derive(Debug, Clone, Copy)]
 pub struct ExecutePatience {
     /// For the program to be started.
@@ -21,12 +22,45 @@ pub struct ExecutePatience {
     /// For the result, after the execution's own time limit has passed. An execution without a time limit is
     /// waited for without one.
     pub grace: Duration,
+    /// For the start, and for the result after the time limit, before the agent is asked for a sign of life, and
+    /// from one such question to the next.
+    pub suspicion: Duration,
+    /// For that sign. An agent that gives none is lost.
+    pub sign_of_life: Duration,
 }
 
 impl Default for ExecutePatience {
     fn default() -> Self {
-        Self { start: Duration::from_secs(60), grace: Duration::from_secs(30) }
+        Self {
+            start: Duration::from_secs(60),
+            grace: Duration::from_secs(30),
+            suspicion: Duration::from_secs(5),
+            sign_of_life: Duration::from_secs(10),
+        }
     }
+}
+
+impl ExecutePatience {
+    /// For a reply that is expected within `expected` and waited for until `most`.
+    pub(super) fn overdue(&self, expected: Duration, most: Duration) -> Overdue {
+        Overdue {
+            suspect: deadline(expected.saturating_add(self.suspicion)),
+            suspicion: self.suspicion,
+            sign_of_life: self.sign_of_life,
+            deadline: deadline(most),
+        }
+    }
+}
+
+/// From when on a reply is missed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Overdue {
+    /// When the agent is next asked for a sign of life.
+    pub(super) suspect: Instant,
+    pub(super) suspicion: Duration,
+    pub(super) sign_of_life: Duration,
+    /// When it is given up, whatever it says.
+    pub(super) deadline: Instant,
 }
 
 /// How long to wait in a transfer.

@@ -205,6 +205,7 @@ fn service_config(config: &ServerConfig) -> ServiceConfig {
         ttl: seconds(sandbox.ttl_s),
         max_ttl: seconds(sandbox.max_ttl_s),
         idle_timeout: (sandbox.idle_timeout_s != 0).then(|| seconds(sandbox.idle_timeout_s)),
+        max_pause: (sandbox.max_pause_s != 0).then(|| seconds(sandbox.max_pause_s)),
         execute_timeout: seconds(sandbox.execute_timeout_s),
         max_execute_timeout: seconds(sandbox.max_execute_timeout_s),
         output_limit: sandbox.output_limit,

@@ -73,6 +73,11 @@ fn table(error: &ServiceError) -> Row {
         ServiceError::KeyReused => {
             row(Code::AlreadyExists, Reason::KeyReused, "use a new key for every new program")
         }
+        ServiceError::ResultGone => row(
+            Code::AlreadyExists,
+            Reason::KeyReused,
+            "the program has run: use a new key to run it again, and a smaller output_limit to have results kept for longer",
+        ),
         ServiceError::Shared(error) => table(error),
         ServiceError::ShuttingDown => shutting_down(),
         ServiceError::Lagged { .. } => {

@@ -50,6 +50,11 @@ impl Call {
         &self.sandbox
     }
 
+    /// How long it has taken so far.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// Names the execution it is.
     pub(super) fn execution(&mut self, id: ExecutionId) {
         if let Some(entry) = &mut self.entry {

@@ -85,7 +85,7 @@ pub struct Caller {
 
 impl Caller {
     /// The tenant of callers that come over the socket without a token.
-    pub const LOCAL: &'static str = "local";
+    pub const LOCAL: &'static str = crate::config::tokens::LOCAL_TENANT;
 
     /// Someone who may use the supervisor's socket, and so may do everything.
     #[must_use]

@@ -15,6 +15,8 @@ pub struct ServiceConfig {
     pub max_ttl: Duration,
     /// How long one may go without a call; `None` for ever.
     pub idle_timeout: Option<Duration>,
+    /// How long one may be paused, all its pauses together; `None` for ever.
+    pub max_pause: Option<Duration>,
     /// Wall-clock limit of an execution.
     pub execute_timeout: Duration,
     /// The most it may be.
@@ -50,6 +52,7 @@ impl ServiceConfig {
             ttl: Duration::from_secs(300),
             max_ttl: Duration::from_secs(86_400),
             idle_timeout: None,
+            max_pause: Some(Duration::from_secs(86_400)),
             execute_timeout: Duration::from_secs(60),
             max_execute_timeout: Duration::from_secs(3600),
             output_limit: 4_000,

@@ -136,7 +136,8 @@ impl Service {
             start,
         };
         let vm = Arc::clone(&lease.vm);
-        let (sandbox, transitions) = Sandbox::new(facts, vm, Lifetime::start(now, ttl, idle));
+        let (sandbox, transitions) =
+            Sandbox::new(facts, vm, Lifetime::start(now, ttl, idle, self.config().max_pause));
         let sandbox = Arc::new(sandbox);
         tracing::info!(parent: &sandbox.span, template = %sandbox.facts.template, "the sandbox was created");
         self.enter(sandbox.clone());

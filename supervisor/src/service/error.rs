@@ -85,6 +85,9 @@ pub enum ServiceError {
     /// The idempotency key belongs to another program.
     #[error("the idempotency key was used for another program")]
     KeyReused,
+    /// The program of the idempotency key has run, and its result had to make room for later ones.
+    #[error("the program of the idempotency key has run, and its result is no longer kept")]
+    ResultGone,
     /// The call that ran the program for this idempotency key failed.
     #[error(transparent)]
     Shared(Arc<ServiceError>),
@@ -143,7 +146,7 @@ impl ServiceError {
             Self::LowDisk(_) => "host_disk_full",
             Self::Agent(error) => agent_word(error),
             Self::Machine(_) | Self::Random(_) => "internal",
-            Self::KeyReused => "key_reused",
+            Self::KeyReused | Self::ResultGone => "key_reused",
             Self::Shared(error) => error.word(),
             Self::ShuttingDown => "shutting_down",
             Self::Lagged { .. } => "watch_lagged",

@@ -1,6 +1,7 @@
 //! Runs a program to its end. With an idempotency key it runs once however often it is asked for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tracing::Instrument as _;
@@ -17,6 +18,8 @@ use crate::agent::{ExecuteRequest, Finished, Outcome, Stdin};
 
 /// Longest idempotency key.
 const MAX_KEY: usize = 128;
+/// Bytes that a program is believed to print in a second: more than any machine can.
+const PRINTED_PER_SECOND: u64 = 16 << 30;
 
 /// A finished execution.
 #[derive(Debug, Clone)]
@@ -108,6 +111,7 @@ async fn run_in(call: &Call, request: ExecuteRequest, stdin: Bytes) -> Result<Fi
 
 /// Puts how an execution ended into the timeline.
 pub(super) fn note_finished(call: &mut Call, finished: &Finished) {
+    let most = most_printed(call.elapsed());
     call.note(|entry| {
         entry.outcome = match finished.outcome {
             Outcome::Exited(code) => format!("exited:{code}"),
@@ -118,6 +122,25 @@ pub(super) fn note_finished(call: &mut Call, finished: &Finished) {
         };
         entry.cpu_micros = finished.usage.cpu_micros;
         entry.peak_memory_bytes = finished.usage.peak_memory_bytes.unwrap_or(0);
-        entry.bytes_out = finished.stdout.total_bytes.saturating_add(finished.stderr.total_bytes);
+        entry.bytes_out = finished.stdout.total_bytes.saturating_add(finished.stderr.total_bytes).min(most);
     });
+}
+
+/// The most that can have been printed in a time that the host has measured itself. What was printed is the guest's
+/// word and goes into sums: one lie must not make them worthless for ever.
+fn most_printed(took: Duration) -> u64 {
+    PRINTED_PER_SECOND.saturating_mul(took.as_secs().saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_claim_of_a_guest_fills_the_sums() {
+        let year = Duration::from_secs(365 * 24 * 60 * 60);
+        assert!(most_printed(year) < u64::MAX / 16, "a year of lies leaves room");
+        assert!(most_printed(Duration::ZERO) >= PRINTED_PER_SECOND, "an honest program is believed");
+        assert_eq!(most_printed(Duration::MAX), u64::MAX, "no overflow");
+    }
 }

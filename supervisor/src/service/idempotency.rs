@@ -1,10 +1,13 @@
 //! Keys that make a repeated call harmless: the program runs once, everyone who asks gets its one result.
 //!
 //! ```text
-//! first call ──▶ runs ──▶ done: remembered
+//! first call ──▶ runs ──▶ done: key and result are kept ──▶ key alone ──▶ forgotten
 //!                 │  └──▶ failed: everyone who waits is told, the key is free again
 //!                 └── the last who waits goes away ──▶ killed, the key is free again
 //! ```
+//!
+//! Results are bounded in bytes, keys in number, and the oldest go first. A key whose result had to go still keeps
+//! its program from running twice: who asks for it is told that the result is no longer kept.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -18,10 +21,13 @@ use tokio::task::AbortHandle;
 use super::error::ServiceError;
 use super::execute::Executed;
 use super::sandbox::Sandbox;
-use crate::agent::ExecuteRequest;
+use crate::agent::{ExecuteRequest, Finished, Output};
 
 /// Keys a sandbox remembers.
 const REMEMBERED: usize = 256;
+/// Bytes of results that a sandbox keeps for them: a result of the largest `output_limit` that is all long
+/// characters, or some hundred of the usual size.
+const MAX_RESULT_BYTES: usize = 1 << 20;
 
 /// What tells one program from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +50,10 @@ pub(super) struct Keys {
     entries: HashMap<String, Entry>,
     /// Finished ones, oldest first.
     order: VecDeque<String>,
+    /// Of these, how many of the oldest have no result any more.
+    without_result: usize,
+    /// Bytes of the results of the others.
+    result_bytes: usize,
     /// Runs so far: tells a run from another under the same key.
     runs: u64,
 }
@@ -57,8 +67,13 @@ struct Entry {
 
 #[derive(Debug)]
 enum State {
-    InFlight { verdict: watch::Receiver<Verdict>, waiting: Weak<InFlight> },
+    InFlight {
+        verdict: watch::Receiver<Verdict>,
+        waiting: Weak<InFlight>,
+    },
     Done(Executed),
+    /// It was done, and its result had to make room.
+    ResultGone,
 }
 
 /// Where a call with a key stands.
@@ -106,21 +121,21 @@ impl Keys {
     /// Where a call with this key stands.
     pub(super) fn place(&mut self, key: &str, fingerprint: &Fingerprint) -> Result<Place, ServiceError> {
         if let Some(entry) = self.entries.get(key) {
-            let outcome =
-                match &entry.state {
-                    State::Done(executed) => {
-                        Some(Pending::Ready(Executed { replayed: true, ..executed.clone() }))
-                    }
-                    State::InFlight { verdict, waiting } => waiting.upgrade().map(|running| {
-                        Pending::InFlight { verdict: verdict.clone(), _running: running, first: false }
-                    }),
-                };
+            let outcome = match &entry.state {
+                State::Done(executed) => {
+                    Some(Ok(Pending::Ready(Executed { replayed: true, ..executed.clone() })))
+                }
+                State::ResultGone => Some(Err(ServiceError::ResultGone)),
+                State::InFlight { verdict, waiting } => waiting.upgrade().map(|running| {
+                    Ok(Pending::InFlight { verdict: verdict.clone(), _running: running, first: false })
+                }),
+            };
             // Nobody waits for one that was given up: the key is free.
             if let Some(outcome) = outcome {
                 if entry.fingerprint != *fingerprint {
                     return Err(ServiceError::KeyReused);
                 }
-                return Ok(Place::Later(Waiter { outcome }));
+                return outcome.map(|outcome| Place::Later(Waiter { outcome }));
             }
         }
         let (sender, verdict) = watch::channel(None);
@@ -146,12 +161,9 @@ impl Keys {
                 if let Some(entry) = self.entries.get_mut(key) {
                     entry.state = State::Done(executed.clone());
                     self.order.push_back(key.to_owned());
+                    self.result_bytes += weight(executed);
                 }
-                if self.order.len() > REMEMBERED
-                    && let Some(oldest) = self.order.pop_front()
-                {
-                    self.entries.remove(&oldest);
-                }
+                self.make_room();
             }
             Err(_) => {
                 self.entries.remove(key);
@@ -159,18 +171,52 @@ impl Keys {
         }
     }
 
+    /// Lets the oldest results go, and forgets the oldest keys.
+    fn make_room(&mut self) {
+        while self.result_bytes > MAX_RESULT_BYTES
+            && let Some(key) = self.order.get(self.without_result)
+        {
+            if let Some(entry) = self.entries.get_mut(key)
+                && let State::Done(executed) = std::mem::replace(&mut entry.state, State::ResultGone)
+            {
+                self.result_bytes -= weight(&executed);
+            }
+            self.without_result += 1;
+        }
+        while self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            if let Some(Entry { state: State::Done(executed), .. }) = self.entries.remove(&oldest) {
+                self.result_bytes -= weight(&executed);
+            }
+            self.without_result = self.without_result.saturating_sub(1);
+        }
+    }
+
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.order.clear();
+        self.without_result = 0;
+        self.result_bytes = 0;
     }
+}
+
+/// The memory that a result holds.
+fn weight(executed: &Executed) -> usize {
+    let output = |output: &Output| {
+        output.text.capacity() + output.kept_path.as_ref().map_or(0, |path| path.as_bytes().len())
+    };
+    let Finished { stdout, stderr, diagnosis, .. } = &*executed.finished;
+    let subject = diagnosis.as_ref().map_or(0, |diagnosis| diagnosis.subject.capacity());
+    size_of::<Finished>() + output(stdout) + output(stderr) + subject
 }
 
 impl Entry {
     fn is_of_use(&self) -> bool {
         match &self.state {
             State::InFlight { waiting, .. } => waiting.strong_count() > 0,
-            State::Done(_) => true,
+            State::Done(_) | State::ResultGone => true,
         }
     }
 }
@@ -212,3 +258,6 @@ impl Waiter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -128,6 +128,10 @@ async fn wait(
                 match still.map(|_| due) {
                     Some(Due::Ttl) => return (EndReason::Expired, "its time to live was over".into()),
                     Some(Due::Idle) => return (EndReason::Idle, "nobody used it for its idle timeout".into()),
+                    Some(Due::Pause) => {
+                        let message = "it was paused for longer than this server allows";
+                        return (EndReason::Expired, message.into());
+                    }
                     None => {}
                 }
             }

@@ -3,10 +3,13 @@
 //! One line is appended when a sandbox ends; opening the ledger adds them up and writes the sums back. Sandboxes
 //! that a killed supervisor still had are not in it. One supervisor has it at a time: two would each write over
 //! what the other added.
+//!
+//! A damaged line costs itself and nothing else: whatever bytes it holds it is reported and left out, and a line
+//! that could not be written whole is ended before the next one begins.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -98,7 +101,7 @@ pub struct Ledger {
 #[derive(Debug)]
 struct Inner {
     sums: BTreeMap<String, TenantUsage>,
-    file: Option<File>,
+    file: Option<Lines<File>>,
     /// Held for as long as the ledger is open. Beside the file, which is replaced when it is opened.
     _lock: Option<File>,
 }
@@ -113,8 +116,8 @@ impl Ledger {
     /// Opens the ledger in a file, which is made when it is not there.
     ///
     /// # Errors
-    /// When another supervisor has it, or the file cannot be read or written. A last line that was cut short by a
-    /// crash is left out.
+    /// When another supervisor has it, or the file cannot be read or written. Lines that make no sense, such as one
+    /// that was cut short by a crash, are left out.
     pub fn open(path: &Path) -> Result<Self, LedgerError> {
         let failed = |operation| move |source| LedgerError::File { operation, path: path.to_owned(), source };
         let lock = File::create(path.with_extension("lock")).map_err(failed("lock"))?;
@@ -126,11 +129,15 @@ impl Ledger {
         let mut sums: BTreeMap<String, TenantUsage> = BTreeMap::new();
         match File::open(path) {
             Ok(file) => {
-                for line in BufReader::new(file).lines() {
+                // Split as bytes: what is damaged need not be text.
+                for (number, line) in BufReader::new(file).split(b'\n').enumerate() {
                     let line = line.map_err(failed("read"))?;
-                    match serde_json::from_str::<Line>(&line) {
+                    match serde_json::from_slice::<Line>(&line) {
                         Ok(line) => sums.entry(line.tenant).or_default().add(&line.usage),
-                        Err(error) => tracing::warn!(%error, "a line of the ledger is damaged and left out"),
+                        Err(error) => {
+                            let line = number + 1;
+                            tracing::warn!(%error, line, "a line of the ledger is damaged and left out");
+                        }
                     }
                 }
             }
@@ -139,12 +146,13 @@ impl Ledger {
         }
         let aside = path.with_extension("new");
         let mut options = OpenOptions::new();
-        let mut file = options.append(true).create(true).mode(0o600).open(&aside).map_err(failed("write"))?;
+        let file = options.append(true).create(true).mode(0o600).open(&aside).map_err(failed("write"))?;
         file.set_len(0).map_err(failed("write"))?;
+        let mut file = Lines { file, torn: false };
         for (tenant, usage) in &sums {
-            write_line(&mut file, tenant, usage).map_err(failed("write"))?;
+            file.append(tenant, usage).map_err(failed("write"))?;
         }
-        file.sync_all().map_err(failed("write"))?;
+        file.file.sync_all().map_err(failed("write"))?;
         fs::rename(&aside, path).map_err(failed("write"))?;
         Ok(Self { inner: Mutex::new(Inner { sums, file: Some(file), _lock: Some(lock) }) })
     }
@@ -154,7 +162,7 @@ impl Ledger {
         let mut inner = self.lock();
         inner.sums.entry(tenant.to_owned()).or_default().add(usage);
         if let Some(file) = &mut inner.file
-            && let Err(error) = write_line(file, tenant, usage)
+            && let Err(error) = file.append(tenant, usage)
         {
             tracing::error!(%error, tenant, "a sandbox's usage could not be written to the ledger");
         }
@@ -171,11 +179,24 @@ impl Ledger {
     }
 }
 
-fn write_line(file: &mut File, tenant: &str, usage: &TenantUsage) -> io::Result<()> {
-    let mut line = serde_json::to_vec(&Line { tenant: tenant.to_owned(), usage: usage.clone() })?;
-    line.push(b'\n');
-    // In one piece, so that a crash cuts at most the last line.
-    file.write_all(&line)
+/// A file of lines that may fail in the middle of one, for example on a full disk.
+#[derive(Debug)]
+struct Lines<W> {
+    file: W,
+    /// The last line may lack its end.
+    torn: bool,
+}
+
+impl<W: Write> Lines<W> {
+    fn append(&mut self, tenant: &str, usage: &TenantUsage) -> io::Result<()> {
+        let mut line = if self.torn { vec![b'\n'] } else { Vec::new() };
+        serde_json::to_writer(&mut line, &Line { tenant: tenant.to_owned(), usage: usage.clone() })?;
+        line.push(b'\n');
+        // In one piece, so that a crash cuts at most the last line.
+        let written = self.file.write_all(&line);
+        self.torn = written.is_err();
+        written
+    }
 }
 
 #[cfg(test)]
@@ -219,5 +240,60 @@ mod tests {
         first.add("a", &one());
         drop(first);
         assert_eq!(Ledger::open(&path).expect("free again").sums()["a"].sandboxes, 2);
+    }
+
+    #[test]
+    fn a_stray_byte_costs_its_own_line_and_not_the_start() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("usage.jsonl");
+        let line = "{\"tenant\":\"a\",\"sandboxes\":1,\"executions\":3,\"running_millis\":0,\"cpu_micros\":0,\
+                    \"memory_mib_seconds\":0,\"bytes_in\":10,\"bytes_out\":0}\n";
+        let content =
+            [line.as_bytes(), b"\xff\xfe\0\n", &line.as_bytes()[..20], b"\n\n", line.as_bytes()].concat();
+        fs::write(&path, content).expect("written");
+        let ledger = Ledger::open(&path).expect("opened");
+        assert_eq!(ledger.sums()["a"].sandboxes, 2);
+    }
+
+    /// Takes so many bytes, then fails once as a full disk does.
+    struct Full {
+        content: Vec<u8>,
+        room: Option<usize>,
+    }
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = match self.room {
+                None => bytes.len(),
+                Some(0) => {
+                    self.room = None;
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                Some(room) => room.min(bytes.len()),
+            };
+            self.room = self.room.map(|room| room - taken);
+            self.content.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_torn_by_a_full_disk_does_not_take_the_next_one_with_it() {
+        let full = Full { content: Vec::new(), room: Some(30) };
+        let mut lines = Lines { file: full, torn: false };
+        assert!(lines.append("torn", &one()).is_err());
+        for _ in 0..2 {
+            lines.append("whole", &one()).expect("there is room again");
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("usage.jsonl");
+        fs::write(&path, &lines.file.content).expect("written");
+        let sums = Ledger::open(&path).expect("opened").sums();
+        assert_eq!(sums["whole"].sandboxes, 2);
+        assert_eq!(sums.len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   running: ttl counts down; idle counts while no call is under way
-//!   paused:  both stand still
+//!   paused:  both stand still; what pauses may take, all together, counts down
 //! ```
 
 use std::time::Duration;
@@ -16,6 +16,8 @@ pub enum Due {
     Ttl,
     /// The idle timeout.
     Idle,
+    /// What its pauses may take.
+    Pause,
 }
 
 /// The clocks of one sandbox.
@@ -33,11 +35,15 @@ pub struct Lifetime {
     /// Since when nothing is under way; `None` while something is.
     quiet: Option<Instant>,
     under_way: usize,
+    /// What its pauses may take from `paused` on; `None` for ever.
+    pause_left: Option<Duration>,
+    /// Since when it is paused.
+    paused: Option<Instant>,
 }
 
 impl Lifetime {
     /// A sandbox that starts to live now.
-    pub fn start(now: Instant, ttl: Duration, idle: Option<Duration>) -> Self {
+    pub fn start(now: Instant, ttl: Duration, idle: Option<Duration>, max_pause: Option<Duration>) -> Self {
         Self {
             left: ttl,
             since: Some(now),
@@ -46,11 +52,17 @@ impl Lifetime {
             idled: Duration::ZERO,
             quiet: Some(now),
             under_way: 0,
+            pause_left: max_pause,
+            paused: None,
         }
     }
 
-    /// When the first clock runs out; `None` while paused.
+    /// When the first clock runs out; `None` while it is paused and may be for ever.
     pub fn due(&self) -> Option<(Instant, Due)> {
+        if let Some(paused) = self.paused {
+            // A pause that is too long to be added ends as little as one without a bound.
+            return Some((paused.checked_add(self.pause_left?)?, Due::Pause));
+        }
         let ttl = (self.since? + self.left, Due::Ttl);
         let idle = self
             .idle
@@ -99,6 +111,7 @@ impl Lifetime {
         self.left = self.left(now);
         self.ran = self.ran(now);
         self.since = None;
+        self.paused.get_or_insert(now);
         if let Some(quiet) = self.quiet.take() {
             self.idled += now - quiet;
         }
@@ -106,6 +119,9 @@ impl Lifetime {
 
     /// Lets them run again.
     pub fn resume(&mut self, now: Instant) {
+        if let Some(paused) = self.paused.take() {
+            self.pause_left = self.pause_left.map(|left| left.saturating_sub(now - paused));
+        }
         if self.since.is_none() {
             self.since = Some(now);
             if self.under_way == 0 {

@@ -4,6 +4,8 @@
 //! caller still waits. A machine never runs while its sandbox is recorded as paused, nor the other way round:
 //! one whose processors are in doubt is brought back to where it was, or ended.
 
+use std::time::Duration;
+
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -13,6 +15,9 @@ use super::error::ServiceError;
 use super::events::SandboxEventKind;
 use super::registry::Service;
 use super::sandbox::{EndReason, Sandbox, SandboxState, SandboxView};
+
+/// How long a resumed guest may take to set its clock.
+const SET_CLOCK: Duration = Duration::from_secs(10);
 
 /// A change of a machine's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +118,14 @@ impl Service {
                 sandbox.want_end(EndReason::VmLost, "its machine could be neither resumed nor paused");
             }
             return Err(ServiceError::Machine(error));
+        }
+        // Before a call gets in: the guest's clock has stood still with its processors.
+        if let Err(error) = sandbox.vm.agent().set_clock(SET_CLOCK).await {
+            if error.is_fatal() {
+                sandbox.want_end(EndReason::AgentLost, format!("it did not come back from a pause: {error}"));
+                return Err(sandbox.over(&sandbox.lock(), true));
+            }
+            tracing::warn!(%error, "the clock of a resumed sandbox stays behind");
         }
         set_running(sandbox);
         self.events().tell(SandboxEventKind::Resumed, sandbox.view());

@@ -130,3 +130,25 @@ async fn a_caller_that_always_gives_up_does_not_fill_the_memory_of_keys() {
     let kept = client.sandboxes.execute(keyed(&id, "echo kept", "kept")).await.expect("remembered");
     assert!(kept.into_inner().replayed, "keys of use are not forgotten for it");
 }
+
+#[tokio::test]
+async fn a_result_that_had_to_make_room_is_told_to_be_gone_and_its_program_does_not_run_again() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    // Eleven of them are more than the mebibyte that is kept.
+    let line = format!("echo {}", "x".repeat(99_000));
+    let large = |number: u32| v1::ExecuteRequest {
+        output_limit: 100_000,
+        ..keyed(&id, &line, &format!("large-{number}"))
+    };
+    for number in 0..11 {
+        client.sandboxes.execute(large(number)).await.expect("ran");
+    }
+    let ran = guest.executed().len();
+    let gone = refused(client.sandboxes.execute(large(0)).await, Code::AlreadyExists, ErrorReason::KeyReused);
+    assert!(!gone.retryable && gone.hint.contains("has run"), "{gone:?}");
+    let kept = client.sandboxes.execute(large(10)).await.expect("the latest is kept").into_inner();
+    assert!(kept.replayed);
+    assert_eq!(guest.executed().len(), ran);
+}

@@ -7,6 +7,7 @@ use rekindle::engine::fake::Fault;
 use rekindle::service::{Caller, CreateSpec, EndReason, SandboxState, SandboxView, Service, ServiceConfig};
 use rekindle_api::Code;
 use rekindle_api::v1::{self, ErrorReason};
+use rekindle_fake_guest::Manner;
 use tokio::time::{advance, pause};
 
 use crate::place::{Place, SOON, Wishes, in_time, output, refused, shell, until};
@@ -103,6 +104,55 @@ async fn a_pause_stops_both_clocks() {
     assert_eq!(state(service, &made).await, RUNNING);
     advance(2 * SECOND).await;
     assert_eq!(ended(service, &made).await, EndReason::Idle, "a pause does not start the idle clock anew");
+}
+
+#[tokio::test]
+async fn a_resumed_sandbox_has_the_right_time_before_a_call_gets_in() {
+    let place = Place::new().await;
+    let (service, caller) = (&place.service, Caller::local());
+    let made = made(service, 100, 0).await;
+    let guest = place.guests.all().pop().expect("a guest");
+    let unix_nanos = || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        u64::try_from(now.as_nanos()).expect("before 2554")
+    };
+    service.pause(&caller, made.id.as_str()).await.expect("paused");
+    assert!(guest.clocks().is_empty(), "nobody talks to a guest that stands still");
+    let before = unix_nanos();
+    for _ in 0..2 {
+        service.resume(&caller, made.id.as_str()).await.expect("resumed");
+    }
+    let [set] = guest.clocks()[..] else { panic!("once: {:?}", guest.clocks()) };
+    assert!((before..=unix_nanos()).contains(&set));
+
+    place.guests.behave(Manner { refuses_clock: true, ..Manner::default() });
+    let old = self::made(service, 100, 0).await;
+    service.pause(&caller, old.id.as_str()).await.expect("paused");
+    let resumed =
+        service.resume(&caller, old.id.as_str()).await.expect("an older agent is no reason to fail");
+    assert_eq!(resumed.state, SandboxState::Running);
+}
+
+#[tokio::test]
+async fn a_sandbox_that_stays_paused_ends_and_says_why() {
+    let place =
+        Place::with(Wishes { service: |config| config.max_pause = Some(1000 * SECOND), ..Wishes::default() })
+            .await;
+    let (service, caller) = (&place.service, Caller::local());
+    let made = made(service, 100, 20).await;
+    let id = made.id.as_str();
+    pause();
+    service.pause(&caller, id).await.expect("paused");
+    advance(600 * SECOND).await;
+    service.resume(&caller, id).await.expect("in time");
+    service.pause(&caller, id).await.expect("paused again");
+    advance(399 * SECOND).await;
+    assert_eq!(state(service, &made).await, (SandboxState::Paused, None));
+    advance(2 * SECOND).await;
+    assert_eq!(ended(service, &made).await, EndReason::Expired, "all its pauses together are too long");
+    let end = service.get(&caller, id).await.expect("a record").end.expect("an end");
+    assert!(end.message.contains("paused"), "{}", end.message);
+    assert!(!place.machine().is_alive());
 }
 
 #[tokio::test]

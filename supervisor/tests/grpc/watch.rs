@@ -3,6 +3,7 @@
 use rekindle::service::{Caller, Ledger};
 use rekindle_api::v1::{self, EventKind};
 use rekindle_api::{Code, Streaming};
+use rekindle_fake_guest::Manner;
 use std::time::Duration;
 
 use crate::place::{MIB, Place, Wishes, in_time, output, shell};
@@ -168,4 +169,20 @@ async fn usage_is_summed_as_sandboxes_end_and_survives_in_the_ledger() {
     let kept = Ledger::open(&found).expect("read again").sums();
     assert_eq!((kept["local"].sandboxes, kept["local"].executions, kept["local"].bytes_out), (2, 4, 12));
     assert_eq!(kept["local"].running_millis, local.running_millis);
+}
+
+#[tokio::test]
+async fn a_guest_that_claims_to_have_printed_everything_does_not_spoil_the_sums() {
+    let place = Place::new().await;
+    place.guests.behave(Manner { claimed_output: Some(u64::MAX), ..Manner::default() });
+    let mut client = place.client().await;
+    let (id, _) = place.sandbox(&mut client).await;
+    for _ in 0..2 {
+        client.sandboxes.execute(shell(&id, "echo 12345")).await.expect("ran");
+    }
+    client.sandboxes.destroy(v1::DestroyRequest { sandbox: id }).await.expect("destroyed");
+    let usage = v1::UsageRequest { tenant: String::new() };
+    let sums = client.host.usage(usage).await.expect("told").into_inner().tenants;
+    assert_eq!((sums[0].sandboxes, sums[0].executions), (1, 2));
+    assert!(sums[0].bytes_out < u64::MAX / 1_000_000, "{} bytes", sums[0].bytes_out);
 }

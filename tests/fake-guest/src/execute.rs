@@ -203,6 +203,15 @@ impl<'a> Execution<'a> {
         let micros = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         let stdout = self.stdout.collect(self.guest, &format!("{id}.stdout"));
         let stderr = self.stderr.collect(self.guest, &format!("{id}.stderr"));
+        let stdout = match self.guest.manner().claimed_output {
+            Some(claimed) => wire::CollectedOutput {
+                truncated: true,
+                total_bytes: claimed,
+                total_chars: claimed,
+                ..stdout
+            },
+            None => stdout,
+        };
         let result = wire::ExecuteResult {
             outcome: Some(outcome),
             stdout: Some(stdout),

@@ -22,8 +22,12 @@ pub struct Manner {
     pub refuses_gate: bool,
     /// Opens its gate and refuses to open it again, as agents before protocol 2.1 do.
     pub refuses_renewal: bool,
+    /// Does not know how to set its clock, as agents before protocol 3.4.
+    pub refuses_clock: bool,
     /// Every execution ends with this exit code instead of what it was told.
     pub exit_code: Option<u8>,
+    /// Every result claims that this much was printed, all but cut out.
+    pub claimed_output: Option<u64>,
 }
 
 /// All guests of one test; clones are the same guests.
@@ -89,6 +93,7 @@ struct State {
     /// The restores that were accepted; the gate is open when `open` says so.
     restores: Mutex<Vec<wire::RestoreRequest>>,
     open: Mutex<bool>,
+    clocks: Mutex<Vec<u64>>,
     executed: Mutex<Vec<String>>,
     running: Mutex<HashMap<u64, mpsc::UnboundedSender<u32>>>,
     next_execution: AtomicU64,
@@ -103,6 +108,7 @@ impl Guest {
             manner,
             restores: Mutex::default(),
             open: Mutex::default(),
+            clocks: Mutex::default(),
             executed: Mutex::default(),
             running: Mutex::default(),
             next_execution: AtomicU64::new(1),
@@ -117,6 +123,12 @@ impl Guest {
     #[must_use]
     pub fn restores(&self) -> Vec<wire::RestoreRequest> {
         lock(&self.state.restores).clone()
+    }
+
+    /// The times its clock was set to after it was opened, in nanoseconds since 1970.
+    #[must_use]
+    pub fn clocks(&self) -> Vec<u64> {
+        lock(&self.state.clocks).clone()
     }
 
     /// What it was told to run, oldest first: a command's words, a shell line or source text.
@@ -166,6 +178,10 @@ impl Guest {
     pub(crate) fn open(&self, request: wire::RestoreRequest) {
         lock(&self.state.restores).push(request);
         *lock(&self.state.open) = true;
+    }
+
+    pub(crate) fn set_clock(&self, unix_nanos: u64) {
+        lock(&self.state.clocks).push(unix_nanos);
     }
 
     pub(crate) fn close(&self) {

@@ -66,6 +66,11 @@ async fn operation(guest: Guest, mut stream: Stream, hang_up: Arc<Notify>, boote
             return hang_up.notify_one();
         }
         _ if !guest.is_open() => Err((ErrorCode::GateClosed, "the restore gate is closed")),
+        Op::Clock(_) if guest.manner().refuses_clock => Err((ErrorCode::UnknownRequest, "no such operation")),
+        Op::Clock(request) => {
+            guest.set_clock(request.unix_nanos);
+            Ok(done())
+        }
         Op::Execute(request) => return execute::execute(&guest, request, stream).await,
         Op::Upload(request) => return files::upload(&guest, request, stream).await,
         Op::Download(request) => return files::download(&guest, &request, stream).await,

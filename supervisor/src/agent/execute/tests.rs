@@ -6,7 +6,7 @@ use rekindle_protocol::wire::{
 use rekindle_protocol::{frame, mux::Stream};
 use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::super::fake::{Fake, SOON, connected, error, say};
 use super::super::{Outcome, Refusal};
@@ -255,22 +255,73 @@ async fn a_writer_that_is_dropped_does_not_end_the_input() {
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_never_starts_the_program_is_given_up() {
     let (client, mut agent) = connected().await;
-    let patience = ExecutePatience { start: SOON, grace: SOON };
+    let patience = ExecutePatience { start: SOON, grace: SOON, ..ExecutePatience::default() };
     let execute = tokio::spawn(async move { client.execute_with(ExecuteRequest::default(), patience).await });
     let _held = agent.next().await;
     let error = execute.await.expect("no panic").expect_err("silence");
     assert!(matches!(error, AgentError::Silent { operation: EXECUTE, .. }), "{error:?}");
 }
 
+/// Answers pings for as long as the session lasts, and nothing else.
+fn only_lives(mut agent: Fake) {
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        loop {
+            let (op, mut stream) = agent.next().await;
+            if matches!(op, Op::Ping(_)) {
+                say(&mut stream, Reply::Pong(Pong::default())).await;
+            }
+            held.push(stream);
+        }
+    });
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_outlives_the_time_limit_and_its_grace_is_given_up() {
     let request = ExecuteRequest { timeout_millis: 5_000, ..ExecuteRequest::default() };
-    let (_client, _agent, execution, _stream) = begun(request, vec![started()]).await;
+    let (_client, agent, execution, _stream) = begun(request, vec![started()]).await;
+    only_lives(agent);
     let began = Instant::now();
     let error = execution.expect("started").wait().await.expect_err("silence");
-    assert!(matches!(error, AgentError::Silent { .. }), "{error:?}");
+    assert!(matches!(error, AgentError::Silent { operation: EXECUTE, .. }), "{error:?}");
     assert!(began.elapsed() >= Duration::from_secs(5) + ExecutePatience::default().grace);
     assert!(began.elapsed() < 2 * SOON);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_hangs_is_found_soon_after_the_time_limit() {
+    let patience = ExecutePatience::default();
+    let limited = |secs| ExecuteRequest { timeout_millis: secs * 1_000, ..ExecuteRequest::default() };
+    for limit in [1, 300] {
+        let found = Duration::from_secs(limit) + patience.suspicion + patience.sign_of_life;
+        let close = |began: Instant| (found..found + Duration::from_secs(1)).contains(&began.elapsed());
+
+        let (_client, _agent, execution, _stream) = begun(limited(limit), vec![started()]).await;
+        let began = Instant::now();
+        let error = execution.expect("started").wait().await.expect_err("silence");
+        assert!(matches!(error, AgentError::Silent { operation: EXECUTE, .. }), "{error:?}");
+        assert!(close(began), "{limit}: {:?}", began.elapsed());
+
+        let (client, mut agent) = connected().await;
+        let began = Instant::now();
+        let run = tokio::spawn(async move { client.run(limited(limit)).await });
+        let _held = agent.next().await;
+        let error = run.await.expect("no panic").expect_err("silence");
+        assert!(matches!(error, AgentError::Silent { operation: EXECUTE, .. }), "{error:?}");
+        assert!(close(began), "{limit}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_comes_late_from_an_agent_that_lives_is_taken() {
+    let (client, mut agent) = connected().await;
+    let run = tokio::spawn(async move { client.run(limited()).await });
+    let (_, mut stream) = agent.next().await;
+    only_lives(agent);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    say(&mut stream, result()).await;
+    let finished = run.await.expect("no panic").expect("slow is not lost");
+    assert_eq!(finished.outcome, Outcome::Exited(3));
 }
 
 #[tokio::test(start_paused = true)]
@@ -341,9 +392,10 @@ async fn an_agent_that_never_brings_the_result_of_a_run_is_given_up() {
     let began = Instant::now();
     let run = tokio::spawn(async move { client.run(limited()).await });
     let _held = agent.next().await;
+    only_lives(agent);
     let error = run.await.expect("no panic").expect_err("silence");
     assert!(matches!(error, AgentError::Silent { operation: EXECUTE, .. }), "{error:?}");
-    let ExecutePatience { start, grace } = ExecutePatience::default();
+    let ExecutePatience { start, grace, .. } = ExecutePatience::default();
     assert!(began.elapsed() >= start + grace + Duration::from_secs(5));
 }
 

@@ -180,3 +180,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_kept_path_keeps_nothing_of_its_frame() {
+    let frame = bytes::Bytes::from([&b"/kept"[..], &[0; 1000]].concat());
+    let long = CollectedOutput {
+        truncated: true,
+        total_bytes: 1000,
+        total_chars: 1000,
+        kept_path: frame.slice(..5),
+        kept_bytes: 1000,
+        ..text("short")
+    };
+    let kept = stdout(long).expect("possible").kept_path;
+    assert_eq!(kept.as_ref().map(GuestPath::as_bytes), Some(&b"/kept"[..]));
+    assert!(frame.is_unique(), "the frame is freed with the message");
+}

@@ -62,6 +62,8 @@ section! {
         max_ttl_s: u64 = 86_400;
         /// Seconds without a call after which a sandbox ends; 0 is never.
         idle_timeout_s: u64 = 0;
+        /// Seconds a sandbox may be paused, all its pauses together, before it ends; 0 is for ever.
+        max_pause_s: u64 = 86_400;
         /// Seconds an execution may take.
         execute_timeout_s: u64 = 60;
         /// Most seconds a caller may ask for.

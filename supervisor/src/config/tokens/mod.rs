@@ -18,4 +18,4 @@ pub use self::error::TokensError;
 pub use self::file::{Change, TokenFile};
 pub use self::list::{Denied, Tokens};
 pub use self::secret::Secret;
-pub use self::token::{Quota, Scope, Token, TokenId};
+pub use self::token::{LOCAL_TENANT, Quota, Scope, Token, TokenId};

@@ -230,3 +230,22 @@ fn a_changed_file_is_noticed_at_most_once_a_second_and_complained_about_once() {
     assert!(file.refresh_if_changed(later(18)).is_none(), "the same bad file is not tried again");
     assert_eq!(file.tokens().iter().count(), 2);
 }
+
+#[test]
+fn no_token_is_for_the_tenant_of_the_socket() {
+    let dir = Dir::new();
+    let new = |tenant: &str| NewToken {
+        id: id("one"),
+        tenant: tenant.into(),
+        scopes: vec![Scope::Exec],
+        quota: Quota::default(),
+        expires: None,
+    };
+    let refused = create(&dir.file(), &new(LOCAL_TENANT)).expect_err("it is not a tenant's name");
+    assert!(refused.to_string().contains("without a token"), "{refused}");
+    create(&dir.file(), &new("locals")).expect("another name");
+    let text = fs::read_to_string(dir.file()).expect("read");
+    let planted = text.replace("\"locals\"", "\"local\"");
+    assert!(planted != text && Tokens::parse(&text).is_ok());
+    assert!(Tokens::parse(&planted).is_err(), "nor one that somebody wrote by hand");
+}

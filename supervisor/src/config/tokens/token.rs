@@ -60,8 +60,17 @@ fn not_a_word(what: &str, text: &str) -> String {
     format!("{shown:?} is not a {what}: use 1 to {MAX_WORD} of a-z, 0-9 and -, not beginning with -")
 }
 
+/// The tenant of callers that come over the socket without a token. No token is made for it: its holder would see
+/// and enter the sandboxes of who runs the host.
+pub const LOCAL_TENANT: &str = "local";
+
 /// Checks the name of a tenant: a plain word, because it becomes a label of metrics and a field of logs.
 pub(super) fn check_tenant(tenant: &str) -> Result<(), String> {
+    if tenant == LOCAL_TENANT {
+        return Err(format!(
+            "the tenant {LOCAL_TENANT:?} is who uses the socket without a token: use another name"
+        ));
+    }
     if is_word(tenant) { Ok(()) } else { Err(not_a_word("tenant", tenant)) }
 }
 

@@ -9,7 +9,7 @@ const S: Duration = Duration::from_secs(1);
 #[test]
 fn the_time_to_live_counts_from_the_start_and_whatever_happens() {
     let t = Instant::now();
-    let mut life = Lifetime::start(t, 10 * S, None);
+    let mut life = Lifetime::start(t, 10 * S, None, None);
     life.begin();
     assert_eq!(life.due(), Some((t + 10 * S, Due::Ttl)));
     life.finish(t + 5 * S);
@@ -20,7 +20,7 @@ fn the_time_to_live_counts_from_the_start_and_whatever_happens() {
 #[test]
 fn idle_counts_only_while_nothing_is_under_way() {
     let t = Instant::now();
-    let mut life = Lifetime::start(t, 100 * S, Some(5 * S));
+    let mut life = Lifetime::start(t, 100 * S, Some(5 * S), None);
     assert_eq!(life.due(), Some((t + 5 * S, Due::Idle)));
     life.begin();
     life.begin();
@@ -33,7 +33,7 @@ fn idle_counts_only_while_nothing_is_under_way() {
 #[test]
 fn a_pause_stops_both_clocks() {
     let t = Instant::now();
-    let mut life = Lifetime::start(t, 10 * S, Some(5 * S));
+    let mut life = Lifetime::start(t, 10 * S, Some(5 * S), None);
     life.pause(t + 2 * S);
     assert_eq!(life.due(), None);
     assert_eq!(life.left(t + 1000 * S), 8 * S);
@@ -45,7 +45,7 @@ fn a_pause_stops_both_clocks() {
 #[test]
 fn a_new_time_to_live_counts_from_now_on_even_when_paused() {
     let t = Instant::now();
-    let mut life = Lifetime::start(t, 10 * S, None);
+    let mut life = Lifetime::start(t, 10 * S, None, None);
     life.set_ttl(t + 9 * S, 20 * S);
     assert_eq!(life.due(), Some((t + 29 * S, Due::Ttl)));
     life.pause(t + 10 * S);
@@ -54,6 +54,28 @@ fn a_new_time_to_live_counts_from_now_on_even_when_paused() {
     life.resume(t + 60 * S);
     assert_eq!(life.due(), Some((t + 63 * S, Due::Ttl)));
     assert_eq!(life.ran(t + 60 * S), 10 * S);
+}
+
+#[test]
+fn all_pauses_together_are_bounded() {
+    let t = Instant::now();
+    let mut life = Lifetime::start(t, 100 * S, None, Some(10 * S));
+    life.pause(t + S);
+    assert_eq!(life.due(), Some((t + 11 * S, Due::Pause)));
+    life.pause(t + 2 * S);
+    assert_eq!(life.due(), Some((t + 11 * S, Due::Pause)), "a second pause changes nothing");
+    life.set_ttl(t + 2 * S, 50 * S);
+    assert_eq!(life.due(), Some((t + 11 * S, Due::Pause)), "nor does a new time to live");
+    life.resume(t + 5 * S);
+    assert_eq!(life.due(), Some((t + 55 * S, Due::Ttl)));
+    life.pause(t + 20 * S);
+    assert_eq!(life.due(), Some((t + 26 * S, Due::Pause)), "four of ten seconds are used up");
+    life.resume(t + 30 * S);
+    life.pause(t + 31 * S);
+    assert_eq!(life.due(), Some((t + 31 * S, Due::Pause)), "nothing is left");
+    let mut endless = Lifetime::start(t, 100 * S, None, Some(Duration::MAX));
+    endless.pause(t);
+    assert_eq!(endless.due(), None, "and no overflow");
 }
 
 #[derive(Debug, Clone)]
@@ -74,14 +96,18 @@ proptest! {
     fn no_time_is_lost_or_won(steps in proptest::collection::vec(step(), 0..50)) {
         let start = Instant::now();
         let ttl = Duration::from_secs(3600);
-        let mut life = Lifetime::start(start, ttl, Some(10 * S));
+        let max_pause = Duration::from_secs(7200);
+        let mut life = Lifetime::start(start, ttl, Some(10 * S), Some(max_pause));
         let mut now = start;
         let mut paused = false;
         let mut ran = Duration::ZERO;
+        let mut stood = Duration::ZERO;
         for (millis, step) in steps {
             let passed = Duration::from_millis(millis);
             now += passed;
-            if !paused {
+            if paused {
+                stood += passed;
+            } else {
                 ran += passed;
             }
             match step {
@@ -93,7 +119,11 @@ proptest! {
             }
             prop_assert_eq!(life.ran(now), ran);
             prop_assert_eq!(life.left(now) + ran, ttl);
-            prop_assert_eq!(life.due().is_none(), paused);
+            let due = life.due().expect("nothing is for ever");
+            prop_assert_eq!(due.1 == Due::Pause, paused);
+            if paused {
+                prop_assert_eq!(due.0 - now, max_pause - stood);
+            }
         }
     }
 }
