@@ -51,7 +51,8 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
         None => Audit::to_log(),
     });
     let tokens = config.auth.tokens.as_deref().map(TokenFile::open).transpose()?;
-    let authenticator = Authenticator::new(tokens, config.auth.socket_requires_token);
+    let authenticator = Authenticator::new(tokens, config.auth.socket_requires_token)
+        .context("the tokens cannot be kept current")?;
     // First of all that lasts: whoever cannot have it must not build templates or start machines.
     std::fs::create_dir_all(&dirs.data).with_context(|| format!("cannot make {}", dirs.data.display()))?;
     let ledger = Ledger::open(&dirs.data.join("usage.jsonl"))?;
@@ -146,11 +147,7 @@ async fn finish(service: &Service, handle: &ServerHandle, signals: &mut Signals,
 
 fn reload(authenticator: &Authenticator, audit: &Audit) {
     audit.reopen();
-    match authenticator.tokens().map(TokenFile::reload) {
-        Some(Ok(change)) => tracing::info!(?change, "the tokens were read again"),
-        Some(Err(error)) => tracing::error!(%error, "the tokens could not be read again; the old ones count"),
-        None => {}
-    }
+    authenticator.reload();
 }
 
 /// Loads, and where needed builds, every template that is served.

@@ -22,6 +22,7 @@ use super::call_record::CallContext;
 use super::connection::{Connection, ConnectionLimits, Origin};
 use super::host::{HostApi, HostFacts};
 use super::places::Places;
+use super::refusals::Refusals;
 use super::sandboxes::SandboxesApi;
 use super::socket::{self, Socket, SocketError};
 use crate::service::Service;
@@ -169,7 +170,8 @@ impl Server {
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
         let trusts_socket = authenticator.trusts_socket();
-        let context = CallContext { authenticator, audit, metrics: Arc::clone(service.metrics()) };
+        let refusals = Refusals::new(Arc::clone(&audit));
+        let context = CallContext { authenticator, audit, metrics: Arc::clone(service.metrics()), refusals };
         let sandboxes = SandboxesApi { service: service.clone() };
         let host = HostApi { service, facts: options.facts };
         let (health, health_service) = tonic_health::server::health_reporter();

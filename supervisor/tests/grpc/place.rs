@@ -73,6 +73,7 @@ pub struct Place {
     pub handle: ServerHandle,
     pub serving: JoinHandle<()>,
     pub tcp: Option<SocketAddr>,
+    pub authenticator: Arc<Authenticator>,
     audit: Arc<Audit>,
     dir: tempfile::TempDir,
 }
@@ -105,14 +106,15 @@ impl Place {
         (wishes.service)(&mut config);
         let service = Service::new(config, pool, wishes.ledger, metrics);
         let tokens = wishes.tokens.map(|path| TokenFile::open(&path).expect("tokens"));
-        let authenticator = Authenticator::new(tokens, wishes.socket_requires_token);
+        let authenticator = Authenticator::new(tokens, wishes.socket_requires_token).expect("a thread");
         let options = ServerOptions {
             connections: wishes.connections,
             max_streams: wishes.max_streams,
             facts: HostFacts { engine: "fake 1".into(), unenforced: vec!["disk".into()] },
         };
-        let server =
-            Server::new(service.clone(), authenticator, Arc::clone(&audit), options).await.expect("a server");
+        let server = Server::new(service.clone(), Arc::clone(&authenticator), Arc::clone(&audit), options)
+            .await
+            .expect("a server");
         let handle = server.handle();
         let socket = dir.path().join("rekindle.sock");
         let mut listeners = Listeners::default().socket(&socket, 0o600, None).await.expect("a socket");
@@ -122,7 +124,7 @@ impl Place {
         }
         let tcp = listeners.tcp_address();
         let serving = tokio::spawn(async move { server.serve(listeners).await.expect("served") });
-        Self { engine, guests, service, handle, serving, tcp, audit, dir }
+        Self { engine, guests, service, handle, serving, tcp, authenticator, audit, dir }
     }
 
     pub fn socket(&self) -> PathBuf {

@@ -1,15 +1,14 @@
-//! A tokens file in use: looked at again when it changed, kept as it was when the new one is no good.
+//! A tokens file in use: looked at again when it changed, kept as it was when the new one is no good. Looking may
+//! take as long as the disk does, so [`super::TokenRefresh`] does it on a thread of its own.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
 
 use super::{TokenId, Tokens, TokensError};
-
-/// How often a lookup asks whether the file changed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a reload changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,18 +52,12 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-#[derive(Debug)]
-struct Seen {
-    looked: Instant,
-    stamp: Option<Stamp>,
-}
-
 /// A tokens file and what was last read from it.
 #[derive(Debug)]
 pub struct TokenFile {
     path: PathBuf,
-    current: RwLock<Arc<Tokens>>,
-    seen: Mutex<Seen>,
+    current: watch::Sender<Arc<Tokens>>,
+    seen: Mutex<Option<Stamp>>,
 }
 
 impl TokenFile {
@@ -76,14 +69,19 @@ impl TokenFile {
         // Before the read, so that a change in between is noticed later.
         let stamp = stamp(path);
         let tokens = Arc::new(Tokens::load(path)?);
-        let seen = Mutex::new(Seen { looked: Instant::now(), stamp });
-        Ok(Self { path: path.to_owned(), current: RwLock::new(tokens), seen })
+        Ok(Self { path: path.to_owned(), current: watch::Sender::new(tokens), seen: Mutex::new(stamp) })
     }
 
     /// The tokens in force.
     #[must_use]
     pub fn tokens(&self) -> Arc<Tokens> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// The tokens in force, for whoever waits until others are.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Tokens>> {
+        self.current.subscribe()
     }
 
     /// Reads the file again, on SIGHUP for one. On an error the old tokens stay in force.
@@ -95,28 +93,21 @@ impl TokenFile {
         self.reload_locked(&mut seen)
     }
 
-    /// Reads the file again if it changed; looks at most once a second. `None` when there was nothing to do.
-    /// A bad file is tried, and complained about, once per version.
-    pub fn refresh_if_changed(&self, now: Instant) -> Option<Result<Change, TokensError>> {
-        // Whoever comes while another looks goes on with what is there.
-        let mut seen = self.seen.try_lock().ok()?;
-        if now.saturating_duration_since(seen.looked) < LOOK_EVERY {
-            return None;
-        }
-        seen.looked = now;
-        if stamp(&self.path) == seen.stamp {
+    /// Reads the file again if it changed; `None` when it did not. A bad file is tried, and complained about,
+    /// once per version.
+    pub fn refresh_if_changed(&self) -> Option<Result<Change, TokensError>> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if stamp(&self.path) == *seen {
             return None;
         }
         Some(self.reload_locked(&mut seen))
     }
 
-    fn reload_locked(&self, seen: &mut Seen) -> Result<Change, TokensError> {
-        seen.stamp = stamp(&self.path);
+    fn reload_locked(&self, seen: &mut Option<Stamp>) -> Result<Change, TokensError> {
+        *seen = stamp(&self.path);
         let new = Arc::new(Tokens::load(&self.path)?);
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let change = Change::between(&current, &new);
-        *current = new;
-        Ok(change)
+        let old = self.current.send_replace(Arc::clone(&new));
+        Ok(Change::between(&old, &new))
     }
 }
 
