@@ -9,7 +9,8 @@ use tonic::codegen::http::HeaderMap;
 
 use super::connection::Peer;
 use super::revoke::Standing;
-use crate::config::tokens::{Denied, Scope, Token, TokenFile, TokenRefresh};
+use crate::config::refresh::Refresh;
+use crate::config::tokens::{Denied, Scope, Token, TokenFile};
 use crate::service::{Caller, Quotas, Scopes};
 
 /// The scheme of the `authorization` header.
@@ -42,7 +43,7 @@ impl Refused {
 /// Finds out who calls, from the headers alone.
 #[derive(Debug)]
 pub struct Authenticator {
-    tokens: Option<(Arc<TokenFile>, TokenRefresh)>,
+    tokens: Option<(Arc<TokenFile>, Refresh)>,
     socket_requires_token: bool,
 }
 
@@ -61,9 +62,9 @@ impl Authenticator {
     /// # Errors
     /// When there can be no thread that looks at the file.
     pub fn new(tokens: Option<TokenFile>, socket_requires_token: bool) -> io::Result<Arc<Self>> {
-        let kept = |file| {
+        let kept = |file: TokenFile| {
             let file = Arc::new(file);
-            TokenRefresh::start(Arc::clone(&file)).map(|refresh| (file, refresh))
+            file.keep_current().map(|refresh| (file, refresh))
         };
         Ok(Arc::new(Self { tokens: tokens.map(kept).transpose()?, socket_requires_token }))
     }

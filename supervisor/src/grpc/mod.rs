@@ -25,9 +25,11 @@ mod sandboxes;
 mod server;
 mod socket;
 mod status;
+mod tls;
 
 pub use authenticate::Authenticator;
 pub use connection::ConnectionLimits;
 pub use host::HostFacts;
-pub use server::{Listeners, ServeError, Server, ServerHandle, ServerOptions, TlsFiles};
+pub use server::{Listeners, ServeError, Server, ServerHandle, ServerOptions};
 pub use socket::SocketError;
+pub use tls::{Tls, TlsError, TlsFiles};

@@ -2,18 +2,17 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::Stream;
 use futures::stream::unfold;
+use futures::{Stream, TryStreamExt as _};
 use rekindle_api::v1::host_server::HostServer;
 use rekindle_api::v1::sandboxes_server::SandboxesServer;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tonic::service::Routes;
-use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 use tonic_health::server::HealthReporter;
 
 use super::admit::Admission;
@@ -25,6 +24,7 @@ use super::places::Places;
 use super::refusals::Refusals;
 use super::sandboxes::SandboxesApi;
 use super::socket::{self, Socket, SocketError};
+use super::tls::{Tls, TlsError, TlsFiles};
 use crate::service::Service;
 use crate::telemetry::Audit;
 
@@ -44,8 +44,6 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// Streams a caller may open and give up at once before the connection is closed.
 const MAX_PENDING_RESETS: usize = 64;
-/// How long a TLS handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait after a connection could not be taken, so that a host without descriptors does not spin.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
@@ -58,17 +56,6 @@ pub struct ServerOptions {
     pub max_streams: u32,
     /// Facts about the host.
     pub facts: HostFacts,
-}
-
-/// Files of the TLS server.
-#[derive(Debug, Clone)]
-pub struct TlsFiles {
-    /// The certificate chain.
-    pub cert: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
-    /// Who signs callers' certificates; every caller needs one then.
-    pub client_ca: Option<PathBuf>,
 }
 
 /// Why nothing is served.
@@ -86,16 +73,10 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
-    /// A certificate or key cannot be read.
-    #[error("cannot read {}\nhint: see listen.tls_cert, listen.tls_key and listen.client_ca", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The certificate, or the server itself, is no good.
+    /// The certificates cannot be had.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The server itself is no good.
     #[error("the server cannot run")]
     Server(#[source] tonic::transport::Error),
     /// The API's own description is damaged.
@@ -107,7 +88,7 @@ pub enum ServeError {
 #[derive(Debug, Default)]
 pub struct Listeners {
     socket: Option<Socket>,
-    tcp: Option<(TcpListener, ServerTlsConfig)>,
+    tcp: Option<(TcpListener, Arc<Tls>)>,
 }
 
 impl Listeners {
@@ -125,18 +106,17 @@ impl Listeners {
     /// # Errors
     /// When the address or a file cannot be had.
     pub async fn tcp(mut self, address: SocketAddr, files: &TlsFiles) -> Result<Self, ServeError> {
-        let read = |path: &Path| {
-            std::fs::read(path).map_err(|source| ServeError::File { path: path.to_owned(), source })
-        };
-        let identity = Identity::from_pem(read(&files.cert)?, read(&files.key)?);
-        let mut tls = ServerTlsConfig::new().identity(identity).timeout(HANDSHAKE);
-        if let Some(ca) = &files.client_ca {
-            tls = tls.client_ca_root(Certificate::from_pem(read(ca)?));
-        }
+        let tls = Arc::new(Tls::open(files.clone())?);
         let listener =
             TcpListener::bind(address).await.map_err(|source| ServeError::Tcp { address, source })?;
         self.tcp = Some((listener, tls));
         Ok(self)
+    }
+
+    /// The certificates of TCP, for whoever reloads them.
+    #[must_use]
+    pub fn tls(&self) -> Option<Arc<Tls>> {
+        self.tcp.as_ref().map(|(_, tls)| Arc::clone(tls))
     }
 
     /// The TCP address, which differs from the asked one for port 0.
@@ -229,7 +209,8 @@ impl Server {
             match &tcp {
                 Some((listener, tls)) => {
                     let incoming = self.incoming(listener, &self.tcp_places, false);
-                    let server = self.builder().tls_config(tls.clone())?;
+                    let incoming = incoming.map_ok(|connection| tls.accept(connection));
+                    let server = self.builder();
                     server.serve_with_incoming_shutdown(self.service.clone(), incoming, self.stopped()).await
                 }
                 None => Ok(()),

@@ -12,7 +12,7 @@ use rekindle::config::{Recipe, TemplateName};
 use rekindle::engine::Engine;
 use rekindle::engine::fake::{FakeControl, FakeEngine};
 use rekindle::grpc::{
-    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles,
+    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, Tls, TlsFiles,
 };
 use rekindle::host::cgroup::CgroupManager;
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
@@ -73,6 +73,7 @@ pub struct Place {
     pub handle: ServerHandle,
     pub serving: JoinHandle<()>,
     pub tcp: Option<SocketAddr>,
+    pub tls: Option<Arc<Tls>>,
     pub authenticator: Arc<Authenticator>,
     audit: Arc<Audit>,
     dir: tempfile::TempDir,
@@ -122,9 +123,9 @@ impl Place {
             let any = "127.0.0.1:0".parse().expect("an address");
             listeners = listeners.tcp(any, files).await.expect("a port");
         }
-        let tcp = listeners.tcp_address();
+        let (tcp, tls) = (listeners.tcp_address(), listeners.tls());
         let serving = tokio::spawn(async move { server.serve(listeners).await.expect("served") });
-        Self { engine, guests, service, handle, serving, tcp, authenticator, audit, dir }
+        Self { engine, guests, service, handle, serving, tcp, tls, authenticator, audit, dir }
     }
 
     pub fn socket(&self) -> PathBuf {

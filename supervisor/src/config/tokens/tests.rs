@@ -262,7 +262,7 @@ fn a_thread_keeps_the_tokens_current_until_nobody_wants_them() {
     let dir = Dir::new();
     dir.create("one", None);
     let file = Arc::new(TokenFile::open(&dir.file()).expect("right"));
-    let refresh = TokenRefresh::start(Arc::clone(&file)).expect("a thread");
+    let refresh = file.keep_current().expect("a thread");
     let deadline = Instant::now() + Duration::from_secs(60);
     let wait = |what: &str, so: &dyn Fn() -> bool| {
         while !so() {
