@@ -42,7 +42,10 @@ impl Failure {
             Some(libc::ENOTEMPTY) => ErrorCode::NotEmpty,
             Some(libc::ENOSPC | libc::EDQUOT) => ErrorCode::NoSpace,
             Some(libc::EFBIG | libc::E2BIG) => ErrorCode::TooLarge,
-            Some(libc::ELOOP | libc::ENAMETOOLONG | libc::EINVAL) => ErrorCode::InvalidArgument,
+            // Opening a socket, or a device without a driver, says ENXIO or ENODEV.
+            Some(libc::ELOOP | libc::ENAMETOOLONG | libc::EINVAL | libc::ENXIO | libc::ENODEV) => {
+                ErrorCode::InvalidArgument
+            }
             Some(libc::EAGAIN | libc::EMFILE | libc::ENFILE | libc::ENOMEM) => ErrorCode::Busy,
             _ => ErrorCode::Internal,
         };

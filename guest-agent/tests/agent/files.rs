@@ -452,6 +452,17 @@ async fn a_tree_is_removed_only_when_asked_and_only_itself() {
 }
 
 #[tokio::test]
+async fn a_tree_deeper_than_there_are_descriptors_is_removed_whole() {
+    let agent = agent!();
+    let deep = "mkdir deep; cd deep; i=0; while [ $i -lt 3000 ]; do mkdir d e; : > f; cd d; i=$((i+1)); done";
+    agent.shell(deep).await;
+    agent.shell("mkdir beside; : > beside/kept; ln -s ../beside deep/link").await;
+    agent.client.remove(&path("deep"), true, SOON).await.expect("removed");
+    assert!(!agent.home.join("deep").exists());
+    assert!(agent.home.join("beside/kept").exists(), "a link is not followed");
+}
+
+#[tokio::test]
 async fn directories_are_made_and_listed() {
     let agent = agent!();
     let info = agent.client.mkdir(&path("a"), 0o700, false, SOON).await.expect("made");
@@ -483,7 +494,9 @@ async fn directories_are_made_and_listed() {
 async fn pipes_and_devices_neither_hang_nor_flow() {
     let agent = agent!();
     agent.shell("mkfifo pipe").await;
-    for name in ["pipe", "/dev/zero"] {
+    let _socket = std::os::unix::net::UnixListener::bind(agent.home.join("socket")).expect("a socket");
+    fs::set_permissions(agent.home.join("socket"), fs::Permissions::from_mode(0o777)).expect("open to all");
+    for name in ["pipe", "/dev/zero", "socket"] {
         assert_eq!(refused(&agent, name).await, Refusal::InvalidArgument, "{name}");
     }
     agent.answers().await;

@@ -3,7 +3,7 @@
 //! ```text
 //! configuration ──▶ ledger (one supervisor has it) ──▶ engine, store, templates ──▶ pool ──▶ service ──▶ listen ──▶ ready
 //! SIGTERM, SIGINT ──▶ no new sandboxes ──▶ calls finish (bounded) ──▶ sandboxes, pool, sockets gone
-//! SIGHUP ──▶ tokens and audit log opened again
+//! SIGHUP ──▶ tokens, certificates and audit log opened again
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use rekindle::config::{Dirs, ServerConfig};
 use rekindle::engine::EngineKind;
 use rekindle::engine::detect::EngineChoice;
 use rekindle::grpc::{
-    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles,
+    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, Tls, TlsFiles,
 };
 use rekindle::host::{disk, memory, open_files};
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
@@ -51,7 +51,8 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
         None => Audit::to_log(),
     });
     let tokens = config.auth.tokens.as_deref().map(TokenFile::open).transpose()?;
-    let authenticator = Authenticator::new(tokens, config.auth.socket_requires_token);
+    let authenticator = Authenticator::new(tokens, config.auth.socket_requires_token)
+        .context("the tokens cannot be kept current")?;
     // First of all that lasts: whoever cannot have it must not build templates or start machines.
     std::fs::create_dir_all(&dirs.data).with_context(|| format!("cannot make {}", dirs.data.display()))?;
     let ledger = Ledger::open(&dirs.data.join("usage.jsonl"))?;
@@ -76,6 +77,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let service = Service::new(service_config(&config), pool, ledger, Arc::clone(&metrics));
 
     let listeners = listen(&config, &dirs).await?;
+    let tls = listeners.tls();
     let server_options = ServerOptions {
         connections: connection_limits(&config),
         max_streams: config.listen.max_streams_per_connection,
@@ -93,7 +95,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
         tokio::select! {
             ended = &mut serving => break Some(ended),
             wish = signals.next() => match wish {
-                Wish::Reload => reload(&authenticator, &audit),
+                Wish::Reload => reload(&authenticator, tls.as_deref(), &audit),
                 Wish::Stop => break None,
             },
         }
@@ -144,12 +146,11 @@ async fn finish(service: &Service, handle: &ServerHandle, signals: &mut Signals,
     handle.stop();
 }
 
-fn reload(authenticator: &Authenticator, audit: &Audit) {
+fn reload(authenticator: &Authenticator, tls: Option<&Tls>, audit: &Audit) {
     audit.reopen();
-    match authenticator.tokens().map(TokenFile::reload) {
-        Some(Ok(change)) => tracing::info!(?change, "the tokens were read again"),
-        Some(Err(error)) => tracing::error!(%error, "the tokens could not be read again; the old ones count"),
-        None => {}
+    authenticator.reload();
+    if let Some(tls) = tls {
+        tls.reload();
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod dirs;
 mod recipe;
+pub mod refresh;
 pub mod server;
 mod template;
 pub mod tokens;

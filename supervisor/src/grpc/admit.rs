@@ -10,6 +10,8 @@
 //!             record in the request's extensions ──▶ tonic decodes the message ──▶ handler
 //! ```
 //!
+//! A call with a token goes on as long as the token is in force ([`super::revoke`]).
+//!
 //! Both listeners serve their routes through this. A call that tonic answers by itself (a garbled or oversized
 //! message, a method that does not exist) is written down here.
 
@@ -28,6 +30,8 @@ use tonic::service::Routes;
 
 use super::call_record::{AdmittedCall, CallContext};
 use super::connection::ConnectionInfo;
+use super::revoke::{RevocableBody, Standing};
+use super::status;
 
 /// Services that answer whoever asks.
 const PUBLIC: [&str; 3] = [
@@ -61,6 +65,9 @@ const METHODS: [(&str, &[&str]); 2] = [
     ),
     ("/rekindle.v1.Host/", &["ListTemplates", "Status", "Usage"]),
 ];
+
+/// Methods that answer as long as they like; all others answer once.
+const STREAMS: [&str; 3] = ["ExecuteStream", "Download", "Watch"];
 
 /// The name of a method that does not exist: what a caller makes up is neither logged nor counted by.
 const UNKNOWN: &str = "unknown";
@@ -101,7 +108,8 @@ impl Service<Request<Body>> for Admission {
         }
         let name = method(request.uri().path());
         match self.context.begin(name, &connection, request.headers()) {
-            Ok(record) => self.admitted(AdmittedCall::new(record), request),
+            Ok((call, None)) => self.admitted(call, request),
+            Ok((call, Some(standing))) => self.with_token(call, standing, STREAMS.contains(&name), request),
             // The request is dropped here, and with it whatever its sender would still send.
             Err(refused) => Box::pin(ready(Ok(refused.into_http()))),
         }
@@ -116,6 +124,33 @@ impl Admission {
             let answer = answering.await?;
             call.answered(answer.headers());
             Ok(answer)
+        })
+    }
+
+    fn with_token(
+        &mut self,
+        call: AdmittedCall,
+        standing: Standing,
+        streams: bool,
+        request: Request<Body>,
+    ) -> Answer {
+        let mut answering = self.admitted(call.clone(), request);
+        Box::pin(async move {
+            let answer = tokio::select! {
+                answer = &mut answering => answer?,
+                () = standing.clone().lost() => {
+                    call.revoke();
+                    return Ok(status::unauthenticated().into_http());
+                }
+            };
+            if !streams {
+                return Ok(answer);
+            }
+            let lost = async move {
+                standing.lost().await;
+                call.revoke();
+            };
+            Ok(answer.map(|body| Body::new(RevocableBody::new(body, lost))))
         })
     }
 

@@ -1,13 +1,15 @@
 //! Who calls: a token's tenant, or whoever may open the socket. What the caller hears of a refusal is always the
 //! same; the audit log knows the difference.
 
+use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
 use jiff::Timestamp;
 use tonic::codegen::http::HeaderMap;
 
 use super::connection::Peer;
+use super::revoke::Standing;
+use crate::config::refresh::Refresh;
 use crate::config::tokens::{Denied, Scope, Token, TokenFile};
 use crate::service::{Caller, Quotas, Scopes};
 
@@ -41,21 +43,37 @@ impl Refused {
 /// Finds out who calls, from the headers alone.
 #[derive(Debug)]
 pub struct Authenticator {
-    tokens: Option<TokenFile>,
+    tokens: Option<(Arc<TokenFile>, Refresh)>,
     socket_requires_token: bool,
 }
 
+/// A caller that is let in.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    pub caller: Caller,
+    /// What it is let in by; `None` for who may open the socket.
+    pub standing: Option<Standing>,
+}
+
 impl Authenticator {
-    /// Lets in whoever has a token of this file, and unless told otherwise whoever may open the socket.
-    #[must_use]
-    pub fn new(tokens: Option<TokenFile>, socket_requires_token: bool) -> Arc<Self> {
-        Arc::new(Self { tokens, socket_requires_token })
+    /// Lets in whoever has a token of this file, which is kept current, and unless told otherwise whoever may
+    /// open the socket.
+    ///
+    /// # Errors
+    /// When there can be no thread that looks at the file.
+    pub fn new(tokens: Option<TokenFile>, socket_requires_token: bool) -> io::Result<Arc<Self>> {
+        let kept = |file: TokenFile| {
+            let file = Arc::new(file);
+            file.keep_current().map(|refresh| (file, refresh))
+        };
+        Ok(Arc::new(Self { tokens: tokens.map(kept).transpose()?, socket_requires_token }))
     }
 
-    /// The tokens, for whoever reloads them.
-    #[must_use]
-    pub fn tokens(&self) -> Option<&TokenFile> {
-        self.tokens.as_ref()
+    /// Has the tokens read again. Never waits for the disk.
+    pub fn reload(&self) {
+        if let Some((_, refresh)) = &self.tokens {
+            refresh.ask();
+        }
     }
 
     /// Whether a caller on the socket is let in without a token.
@@ -63,25 +81,21 @@ impl Authenticator {
         !self.socket_requires_token
     }
 
-    pub(super) fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refused> {
+    pub(super) fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Result<Admitted, Refused> {
         let Some(header) = headers.get("authorization") else {
             return match peer {
-                Peer::Socket { .. } if self.trusts_socket() => Ok(Caller::local()),
+                Peer::Socket { .. } if self.trusts_socket() => {
+                    Ok(Admitted { caller: Caller::local(), standing: None })
+                }
                 Peer::Socket { .. } | Peer::Tcp { .. } => Err(Refused::NoToken),
             };
         };
         let header = header.to_str().ok().filter(|text| text.len() <= MAX_HEADER);
         let secret = header.and_then(|text| text.strip_prefix(BEARER)).ok_or(Refused::Malformed)?;
-        let Some(file) = &self.tokens else { return Err(Refused::Token(Denied::Unknown)) };
-        match file.refresh_if_changed(Instant::now()) {
-            Some(Ok(_)) => tracing::info!("the tokens were read again"),
-            Some(Err(error)) => {
-                tracing::error!(%error, "the tokens could not be read again; the old ones count");
-            }
-            None => {}
-        }
-        let tokens = file.tokens();
-        tokens.find(secret, Timestamp::now()).map(caller).map_err(Refused::Token)
+        let Some((file, _)) = &self.tokens else { return Err(Refused::Token(Denied::Unknown)) };
+        let tokens = file.subscribe();
+        let token = tokens.borrow().find(secret, Timestamp::now()).cloned().map_err(Refused::Token)?;
+        Ok(Admitted { caller: caller(&token), standing: Some(Standing { token, tokens }) })
     }
 }
 

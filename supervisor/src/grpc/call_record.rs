@@ -1,6 +1,7 @@
 //! The record of one call: who, what, how it ended and how long it took, told to the audit log and the metrics
 //! whatever becomes of the call. Begun on the headers, before anything of the body is read ([`super::admit`]).
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,8 +10,10 @@ use rekindle_api::v1::ErrorReason;
 use tonic::codegen::http::HeaderMap;
 use tonic::{Code, Request, Status};
 
-use super::authenticate::Authenticator;
+use super::authenticate::{Admitted, Authenticator};
 use super::connection::{ConnectionInfo, Peer};
+use super::refusals::Refusals;
+use super::revoke::Standing;
 use super::{deadline, status};
 use crate::service::{Caller, ServiceError};
 use crate::telemetry::{Audit, Decision, Entry, Metrics};
@@ -21,6 +24,7 @@ pub(super) struct CallContext {
     pub authenticator: Arc<Authenticator>,
     pub audit: Arc<Audit>,
     pub metrics: Arc<Metrics>,
+    pub refusals: Refusals,
 }
 
 /// One call. Dropped without [`CallRecord::close`] it was cancelled.
@@ -33,6 +37,7 @@ pub(super) struct CallRecord {
     began: Instant,
     within: Option<Duration>,
     open: bool,
+    revoked: Arc<AtomicBool>,
 }
 
 impl CallContext {
@@ -42,7 +47,7 @@ impl CallContext {
         method: &'static str,
         connection: &ConnectionInfo,
         headers: &HeaderMap,
-    ) -> Result<CallRecord, Status> {
+    ) -> Result<(AdmittedCall, Option<Standing>), Status> {
         let mut record = CallRecord {
             context: self.clone(),
             method,
@@ -52,12 +57,13 @@ impl CallContext {
             began: Instant::now(),
             within: deadline::of(headers),
             open: true,
+            revoked: Arc::default(),
         };
         match self.authenticator.authenticate(&record.peer, headers) {
-            Ok(caller) => {
+            Ok(Admitted { caller, standing }) => {
                 connection.admit();
                 record.caller = Some(caller);
-                Ok(record)
+                Ok((AdmittedCall::new(record), standing))
             }
             Err(refused) => {
                 record.tell(Decision::Denied, Some(refused.word()), Code::Unauthenticated);
@@ -71,15 +77,19 @@ impl CallContext {
 /// The record of an admitted call on its way through tonic, which may never bring it to a handler: a message
 /// that cannot be decoded ends before one.
 #[derive(Clone)]
-pub(super) struct AdmittedCall(Arc<Mutex<Option<CallRecord>>>);
+pub(super) struct AdmittedCall {
+    record: Arc<Mutex<Option<CallRecord>>>,
+    revoked: Arc<AtomicBool>,
+}
 
 impl AdmittedCall {
-    pub(super) fn new(record: CallRecord) -> Self {
-        Self(Arc::new(Mutex::new(Some(record))))
+    fn new(record: CallRecord) -> Self {
+        let revoked = Arc::clone(&record.revoked);
+        Self { record: Arc::new(Mutex::new(Some(record))), revoked }
     }
 
     fn take(&self) -> Option<CallRecord> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Closes the record of a call that was answered without a handler.
@@ -88,6 +98,11 @@ impl AdmittedCall {
             let status = Status::from_header_map(headers).unwrap_or_else(|| Status::unknown(""));
             record.undecoded(status);
         }
+    }
+
+    /// What is dropped from now on was not cancelled by its caller: its token is gone.
+    pub(super) fn revoke(&self) {
+        self.revoked.store(true, Ordering::Release);
     }
 }
 
@@ -159,6 +174,11 @@ impl CallRecord {
         if !std::mem::replace(&mut self.open, false) {
             return;
         }
+        self.context.metrics.call(self.method, status::word(code), self.began.elapsed());
+        // Whoever is not let in does not fill the log.
+        if self.caller.is_none() && !self.context.refusals.count(&self.peer) {
+            return;
+        }
         let peer = self.peer.to_string();
         self.context.audit.record(&Entry {
             time: Timestamp::now(),
@@ -169,13 +189,17 @@ impl CallRecord {
             decision,
             reason,
             peer: Some(&peer),
+            left_out: None,
         });
-        self.context.metrics.call(self.method, status::word(code), self.began.elapsed());
     }
 }
 
 impl Drop for CallRecord {
     fn drop(&mut self) {
-        self.tell(Decision::Allowed, Some("cancelled"), Code::Cancelled);
+        if self.revoked.load(Ordering::Acquire) {
+            self.tell(Decision::Denied, Some("token_revoked"), Code::Unauthenticated);
+        } else {
+            self.tell(Decision::Allowed, Some("cancelled"), Code::Cancelled);
+        }
     }
 }

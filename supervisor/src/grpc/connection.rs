@@ -22,7 +22,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep, sleep};
 use tonic::codegen::http::Extensions;
-use tonic::transport::server::{Connected, TlsConnectInfo};
+use tonic::transport::server::Connected;
 
 use super::places::Place;
 
@@ -91,9 +91,7 @@ impl ConnectionInfo {
 
     /// The connection a request came on; where nobody knows, it is as untrusted as the network.
     pub(super) fn of(extensions: &Extensions) -> Self {
-        let plain = extensions.get::<Self>();
-        let tls = || extensions.get::<TlsConnectInfo<Self>>().map(TlsConnectInfo::get_ref);
-        plain.or_else(tls).cloned().unwrap_or_else(|| Self::new(Peer::Tcp { address: None }, false))
+        extensions.get::<Self>().cloned().unwrap_or_else(|| Self::new(Peer::Tcp { address: None }, false))
     }
 
     /// A call of its was admitted.

@@ -12,13 +12,13 @@ use tonic::{Status, Streaming};
 
 use super::call_record::CallRecord;
 use super::{messages, requests, status};
-use crate::agent::{OutputStream, StdinWriter};
-use crate::service::{LiveEvent, LiveExecution, ServiceError, Steering};
+use crate::agent::OutputStream;
+use crate::service::{LiveEvent, LiveExecution, LiveInput, ServiceError, Steering};
 
 /// What a caller may send after its first word.
 pub(super) struct Inbox {
     pub words: Streaming<v1::ExecuteInput>,
-    pub stdin: Option<StdinWriter>,
+    pub stdin: Option<LiveInput>,
     pub steering: Option<Steering>,
     /// It has a terminal.
     pub terminal: bool,

@@ -89,7 +89,7 @@ impl Drop for Place {
 }
 
 /// What counts as one address: of IPv6 the /64 network, in which a host may have as many as it likes.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
         address @ IpAddr::V4(_) => address,

@@ -2,18 +2,17 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::Stream;
 use futures::stream::unfold;
+use futures::{Stream, TryStreamExt as _};
 use rekindle_api::v1::host_server::HostServer;
 use rekindle_api::v1::sandboxes_server::SandboxesServer;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tonic::service::Routes;
-use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 use tonic_health::server::HealthReporter;
 
 use super::admit::Admission;
@@ -22,8 +21,10 @@ use super::call_record::CallContext;
 use super::connection::{Connection, ConnectionLimits, Origin};
 use super::host::{HostApi, HostFacts};
 use super::places::Places;
+use super::refusals::Refusals;
 use super::sandboxes::SandboxesApi;
 use super::socket::{self, Socket, SocketError};
+use super::tls::{Tls, TlsError, TlsFiles};
 use crate::service::Service;
 use crate::telemetry::Audit;
 
@@ -57,17 +58,6 @@ pub struct ServerOptions {
     pub facts: HostFacts,
 }
 
-/// Files of the TLS server.
-#[derive(Debug, Clone)]
-pub struct TlsFiles {
-    /// The certificate chain.
-    pub cert: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
-    /// Who signs callers' certificates; every caller needs one then.
-    pub client_ca: Option<PathBuf>,
-}
-
 /// Why nothing is served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -83,16 +73,10 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
-    /// A certificate or key cannot be read.
-    #[error("cannot read {}\nhint: see listen.tls_cert, listen.tls_key and listen.client_ca", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The certificate, or the server itself, is no good.
+    /// The certificates cannot be had.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The server itself is no good.
     #[error("the server cannot run")]
     Server(#[source] tonic::transport::Error),
     /// The API's own description is damaged.
@@ -104,7 +88,7 @@ pub enum ServeError {
 #[derive(Debug, Default)]
 pub struct Listeners {
     socket: Option<Socket>,
-    tcp: Option<(TcpListener, ServerTlsConfig)>,
+    tcp: Option<(TcpListener, Arc<Tls>)>,
 }
 
 impl Listeners {
@@ -122,18 +106,17 @@ impl Listeners {
     /// # Errors
     /// When the address or a file cannot be had.
     pub async fn tcp(mut self, address: SocketAddr, files: &TlsFiles) -> Result<Self, ServeError> {
-        let read = |path: &Path| {
-            std::fs::read(path).map_err(|source| ServeError::File { path: path.to_owned(), source })
-        };
-        let identity = Identity::from_pem(read(&files.cert)?, read(&files.key)?);
-        let mut tls = ServerTlsConfig::new().identity(identity);
-        if let Some(ca) = &files.client_ca {
-            tls = tls.client_ca_root(Certificate::from_pem(read(ca)?));
-        }
+        let tls = Arc::new(Tls::open(files.clone())?);
         let listener =
             TcpListener::bind(address).await.map_err(|source| ServeError::Tcp { address, source })?;
         self.tcp = Some((listener, tls));
         Ok(self)
+    }
+
+    /// The certificates of TCP, for whoever reloads them.
+    #[must_use]
+    pub fn tls(&self) -> Option<Arc<Tls>> {
+        self.tcp.as_ref().map(|(_, tls)| Arc::clone(tls))
     }
 
     /// The TCP address, which differs from the asked one for port 0.
@@ -167,7 +150,8 @@ impl Server {
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
         let trusts_socket = authenticator.trusts_socket();
-        let context = CallContext { authenticator, audit, metrics: Arc::clone(service.metrics()) };
+        let refusals = Refusals::new(Arc::clone(&audit));
+        let context = CallContext { authenticator, audit, metrics: Arc::clone(service.metrics()), refusals };
         let sandboxes = SandboxesApi { service: service.clone() };
         let host = HostApi { service, facts: options.facts };
         let (health, health_service) = tonic_health::server::health_reporter();
@@ -225,7 +209,8 @@ impl Server {
             match &tcp {
                 Some((listener, tls)) => {
                     let incoming = self.incoming(listener, &self.tcp_places, false);
-                    let server = self.builder().tls_config(tls.clone().timeout(self.limits.greeting))?;
+                    let incoming = incoming.map_ok(|connection| tls.accept(connection, self.limits.greeting));
+                    let server = self.builder();
                     server.serve_with_incoming_shutdown(self.service.clone(), incoming, self.stopped()).await
                 }
                 None => Ok(()),

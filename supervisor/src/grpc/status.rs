@@ -80,7 +80,7 @@ fn table(error: &ServiceError) -> Row {
         ),
         ServiceError::Shared(error) => table(error),
         ServiceError::ShuttingDown => shutting_down(),
-        ServiceError::Lagged { .. } => {
+        ServiceError::Lagged => {
             later(Code::OutOfRange, Reason::WatchLagged, SOME_TIME, "list and watch again, and read faster")
         }
         ServiceError::Deadline { .. } => {

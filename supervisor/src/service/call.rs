@@ -2,6 +2,7 @@
 //! timeline, also when its caller goes away in the middle.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -24,6 +25,7 @@ pub(super) struct Call {
     sandbox: Arc<Sandbox>,
     started: Instant,
     entry: Option<TimelineEntry>,
+    fed: Arc<AtomicU64>,
 }
 
 impl Call {
@@ -42,7 +44,13 @@ impl Call {
         service.calls().send_modify(|calls| *calls += 1);
         sandbox.wake();
         let entry = TimelineEntry::of(call, about);
-        Ok(Self { service: service.clone(), sandbox, started: Instant::now(), entry: Some(entry) })
+        Ok(Self {
+            service: service.clone(),
+            sandbox,
+            started: Instant::now(),
+            entry: Some(entry),
+            fed: Arc::default(),
+        })
     }
 
     /// The sandbox it is in.
@@ -53,6 +61,11 @@ impl Call {
     /// How long it has taken so far.
     pub(super) fn elapsed(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// Counts bytes that go into the sandbox while the call goes on, besides those that are noted.
+    pub(super) fn fed(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.fed)
     }
 
     /// Names the execution it is.
@@ -139,6 +152,7 @@ impl Drop for Call {
         let now = Instant::now();
         if let Some(mut entry) = self.entry.take() {
             entry.took = now - self.started;
+            entry.bytes_in = entry.bytes_in.saturating_add(self.fed.load(Ordering::Relaxed));
             if entry.outcome.is_empty() {
                 entry.outcome = "cancelled".into();
             }

@@ -28,7 +28,7 @@ const MAX_VALUE: usize = 1024;
 /// The least share of a processor a machine can work with.
 const MIN_CPU_MILLIS: u32 = 50;
 /// The least memory programs can work with.
-const MIN_MEMORY: u64 = 4 << 20;
+pub(super) const MIN_MEMORY: u64 = 4 << 20;
 /// The most processes.
 const MAX_PIDS: u32 = 32_768;
 

@@ -95,11 +95,10 @@ pub enum ServiceError {
     #[error("the server is shutting down")]
     ShuttingDown,
     /// A watch could not keep up.
-    #[error("{missed} events were missed")]
-    Lagged {
-        /// How many.
-        missed: u64,
-    },
+    ///
+    /// It does not say how many it missed: that counts other tenants' events too.
+    #[error("events were missed")]
+    Lagged,
     /// The deadline of the call was over.
     #[error("the deadline of the call was over after {after:?}")]
     Deadline {
@@ -149,7 +148,7 @@ impl ServiceError {
             Self::KeyReused | Self::ResultGone => "key_reused",
             Self::Shared(error) => error.word(),
             Self::ShuttingDown => "shutting_down",
-            Self::Lagged { .. } => "watch_lagged",
+            Self::Lagged => "watch_lagged",
             Self::Deadline { .. } => "deadline",
         }
     }

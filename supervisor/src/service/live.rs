@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::call::Call;
@@ -12,7 +13,7 @@ use super::id::ExecutionId;
 use super::program::{ExecuteSpec, Input};
 use super::registry::Service;
 use super::sandbox::Sandbox;
-use crate::agent::{Event, Execution, OutputStream, StdinWriter, TerminalSize};
+use crate::agent::{Event, Execution, OutputStream, StdinClosed, StdinWriter, TerminalSize};
 
 /// How long a signal or a new size may take to reach the program.
 const PROMPT: Duration = Duration::from_secs(30);
@@ -38,9 +39,16 @@ pub struct LiveExecution {
     execution: Option<Execution>,
     call: Option<Call>,
     printed: u64,
-    stdin: Option<StdinWriter>,
+    stdin: Option<LiveInput>,
     pid: u32,
     number: u64,
+}
+
+/// The program's standard input; what goes into it is counted.
+#[derive(Debug)]
+pub struct LiveInput {
+    writer: StdinWriter,
+    fed: Arc<AtomicU64>,
 }
 
 /// Reaches the program from beside its output: signals and the size of its terminal.
@@ -72,7 +80,9 @@ impl Service {
         let started = call.wait(call.sandbox().vm.agent().execute(request)).await;
         match started {
             Ok(mut execution) => {
-                let (stdin, started) = (execution.take_stdin(), execution.started());
+                let fed = call.fed();
+                let stdin = execution.take_stdin().map(|writer| LiveInput { writer, fed });
+                let started = execution.started();
                 Ok(LiveExecution {
                     id,
                     execution: Some(execution),
@@ -106,7 +116,7 @@ impl LiveExecution {
     }
 
     /// Its standard input, once.
-    pub fn take_stdin(&mut self) -> Option<StdinWriter> {
+    pub fn take_stdin(&mut self) -> Option<LiveInput> {
         self.stdin.take()
     }
 
@@ -153,6 +163,24 @@ impl LiveExecution {
                 failed.map(|()| None)
             }
         }
+    }
+}
+
+impl LiveInput {
+    /// Sends more of it, waiting for the program to read.
+    ///
+    /// # Errors
+    /// When nobody reads it any more.
+    pub async fn send(&mut self, data: Bytes) -> Result<(), StdinClosed> {
+        let size = data.len() as u64;
+        self.writer.send(data).await?;
+        self.fed.fetch_add(size, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Ends it.
+    pub fn eof(self) {
+        self.writer.eof();
     }
 }
 

@@ -44,7 +44,7 @@ pub use execute::Executed;
 pub use id::{ExecutionId, SandboxId};
 pub use ledger::{Ledger, LedgerError, TenantUsage};
 pub use list::{ListQuery, Page};
-pub use live::{LiveEvent, LiveExecution, Steering};
+pub use live::{LiveEvent, LiveExecution, LiveInput, Steering};
 pub use overview::{HostStatus, TemplateView};
 pub use program::{ExecuteSpec, Input};
 pub use registry::Service;

@@ -83,7 +83,7 @@ impl Watch {
             match self.receiver.recv().await {
                 Ok(event) if self.wants(&event.sandbox) => return Ok(Some(event)),
                 Ok(_) => {}
-                Err(RecvError::Lagged(missed)) => return Err(ServiceError::Lagged { missed }),
+                Err(RecvError::Lagged(_)) => return Err(ServiceError::Lagged),
                 Err(RecvError::Closed) => return Ok(None),
             }
         }

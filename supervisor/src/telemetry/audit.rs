@@ -57,6 +57,9 @@ pub struct Entry<'a> {
     /// Where the call came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<&'a str>,
+    /// Decisions of this kind that have no line of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<u64>,
 }
 
 /// Why there is no audit log.

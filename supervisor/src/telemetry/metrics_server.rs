@@ -1,8 +1,10 @@
 //! A small HTTP server for `/metrics` and `/healthz`. Started by `serve` when `telemetry.metrics_listen` is set.
 //!
 //! It has no authentication and serves nothing else; whoever reaches it costs it one of few connections, for
-//! a bounded time.
+//! a bounded time. A new connection is always taken: when there are too many, the oldest makes room, so that
+//! half requests, however many, close each other and not the door.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -17,11 +19,10 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 /// Connections at a time.
-const MAX_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 64;
 /// How long one request with its answer may take.
 const MAX_TIME: Duration = Duration::from_secs(20);
 /// How long a request may take to arrive.
@@ -52,6 +53,16 @@ struct Pages {
 pub struct MetricsServer {
     listener: TcpListener,
     pages: Arc<Pages>,
+    patience: Patience,
+}
+
+/// How long a connection may take.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// Until its request has arrived.
+    header: Duration,
+    /// In all.
+    whole: Duration,
 }
 
 impl MetricsServer {
@@ -68,6 +79,7 @@ impl MetricsServer {
         Ok(Self {
             listener,
             pages: Arc::new(Pages { metrics: Box::new(metrics), healthy: Box::new(healthy) }),
+            patience: Patience { header: HEADER_TIME, whole: MAX_TIME },
         })
     }
 
@@ -81,28 +93,26 @@ impl MetricsServer {
 
     /// Serves until `shutdown` is done; then requests under way are dropped.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut connections = JoinSet::new();
+        let mut by_age: VecDeque<AbortHandle> = VecDeque::new();
         tokio::pin!(shutdown);
         loop {
-            let next = async {
-                // Nobody closes the semaphore.
-                let permit = Arc::clone(&room).acquire_owned().await.ok();
-                (permit, self.listener.accept().await)
-            };
-            let (permit, accepted) = tokio::select! {
+            let accepted = tokio::select! {
                 () = &mut shutdown => return,
-                next = next => next,
+                accepted = self.listener.accept() => accepted,
                 // Ended ones are taken away as they end.
                 Some(_) = connections.join_next() => continue,
             };
             match accepted {
                 Ok((stream, _)) => {
-                    let pages = Arc::clone(&self.pages);
-                    connections.spawn(async move {
-                        let _permit = permit;
-                        connection(stream, pages).await;
-                    });
+                    by_age.retain(|connection| !connection.is_finished());
+                    if by_age.len() >= MAX_CONNECTIONS
+                        && let Some(oldest) = by_age.pop_front()
+                    {
+                        oldest.abort();
+                    }
+                    let connection = connection(stream, Arc::clone(&self.pages), self.patience);
+                    by_age.push_back(connections.spawn(connection));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a metrics connection could not be taken");
@@ -113,17 +123,17 @@ impl MetricsServer {
     }
 }
 
-async fn connection(stream: TcpStream, pages: Arc<Pages>) {
+async fn connection(stream: TcpStream, pages: Arc<Pages>, patience: Patience) {
     let service = service_fn(|request| {
         let answer = answer(&request, &pages);
         async move { Ok::<_, Infallible>(answer) }
     });
     let serving = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME)
+        .header_read_timeout(patience.header)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    match tokio::time::timeout(MAX_TIME, serving).await {
+    match tokio::time::timeout(patience.whole, serving).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "a metrics request failed"),
         Err(_) => tracing::debug!("a metrics request took too long"),

@@ -156,6 +156,41 @@ async fn with_a_client_authority_a_certificate_is_needed_beside_the_token() {
 }
 
 #[tokio::test]
+async fn certificates_are_read_again_while_serving_and_bad_ones_change_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("tokens.toml");
+    let secret = token(&file, "good", "acme", &ALL, Quota::default());
+    let (old, new) = (Authority::new(), Authority::new());
+    let tls = Some(old.files(dir.path(), None));
+    let place = Place::with(Wishes { tokens: Some(file), tls, ..Wishes::default() }).await;
+    let mut before = over_tls(&place, &old, Some(&secret)).await;
+    before.sandboxes.list(v1::ListRequest::default()).await.expect("answered");
+
+    new.files(dir.path(), None);
+    in_time("the new certificate", async {
+        while Client::connect(&target(&place, &new, None), Some(&secret)).await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    let mut after = over_tls(&place, &new, Some(&secret)).await;
+    after.sandboxes.list(v1::ListRequest::default()).await.expect("answered");
+    Client::connect(&target(&place, &old, None), Some(&secret)).await.expect_err("it has another now");
+    before.sandboxes.list(v1::ListRequest::default()).await.expect("who is there stays");
+
+    // A key that is not the certificate's: asked for, refused, and forgotten.
+    let (_, key) = old.sign("127.0.0.1");
+    let right = fs::read(dir.path().join("key.pem")).expect("a key");
+    fs::write(dir.path().join("key.pem"), key).expect("written");
+    let tls = place.tls.clone().expect("TLS");
+    assert!(tls.read_again().is_err(), "the files do not belong together");
+    over_tls(&place, &new, Some(&secret)).await;
+    fs::write(dir.path().join("key.pem"), right).expect("written");
+    tls.read_again().expect("they do again");
+    over_tls(&place, &new, Some(&secret)).await;
+}
+
+#[tokio::test]
 async fn scopes_are_asked_call_by_call() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("tokens.toml");

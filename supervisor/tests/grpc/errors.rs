@@ -108,6 +108,7 @@ async fn requests(client: &mut Client, id: &str, table: &mut Table) {
         request
     };
     for (request, reason) in [
+        (execute(|request| request.memory_bytes = 1), InvalidRequest),
         (execute(|request| request.timeout_millis = u64::MAX), LimitExceeded),
         (execute(|request| request.output_limit = u32::MAX), LimitExceeded),
         (execute(|request| request.output_limit = 1), InvalidRequest),

@@ -7,13 +7,13 @@ use tokio::sync::mpsc;
 use crate::place::{Place, in_time, output, shell, until};
 
 /// A live execution as its caller holds it.
-struct Live {
+pub struct Live {
     words: mpsc::Sender<v1::ExecuteInput>,
     events: Streaming<v1::ExecuteEvent>,
 }
 
 impl Live {
-    async fn start(client: &mut Client, start: v1::ExecuteStart) -> Result<Self, Status> {
+    pub async fn start(client: &mut Client, start: v1::ExecuteStart) -> Result<Self, Status> {
         let (words, receiver) = mpsc::channel(64);
         let stream = futures::stream::unfold(receiver, |mut receiver| async move {
             let word = receiver.recv().await?;
@@ -29,11 +29,11 @@ impl Live {
         Ok(live)
     }
 
-    async fn send(&self, input: Input) {
+    pub async fn send(&self, input: Input) {
         self.words.send(word(input)).await.expect("the call is there");
     }
 
-    async fn next(&mut self) -> Result<Option<Event>, Status> {
+    pub async fn next(&mut self) -> Result<Option<Event>, Status> {
         let message = in_time("an event", self.events.message()).await?;
         Ok(message.map(|message| message.event.expect("an event")))
     }
@@ -53,7 +53,7 @@ impl Live {
         }
     }
 
-    async fn refused(self) -> Status {
+    pub async fn refused(self) -> Status {
         self.rest().await.expect_err("it must be refused")
     }
 }
@@ -62,7 +62,7 @@ fn word(input: Input) -> v1::ExecuteInput {
     v1::ExecuteInput { input: Some(input) }
 }
 
-fn start(id: &str, line: &str, live_stdin: bool) -> v1::ExecuteStart {
+pub fn start(id: &str, line: &str, live_stdin: bool) -> v1::ExecuteStart {
     v1::ExecuteStart { request: Some(shell(id, line)), terminal: None, live_stdin }
 }
 
@@ -103,6 +103,9 @@ async fn input_is_live_until_it_is_ended() {
     live.send(Input::StdinEnd(true)).await;
     let (_, done) = live.rest().await.expect("ended");
     assert_eq!((done.outcome(), done.exit_code), (Outcome::Exited, 0));
+    let asked = v1::TimelineRequest { sandbox: id.clone() };
+    let told = client.sandboxes.timeline(asked).await.expect("a record").into_inner().entries;
+    assert_eq!((told[0].bytes_in, told[0].bytes_out), (3, 3), "what it read is counted as what it printed");
 
     // A stream that ends is no word: the program is not told that this was all.
     let (id, guest) = place.sandbox(&mut client).await;

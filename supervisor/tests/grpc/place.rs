@@ -12,7 +12,7 @@ use rekindle::config::{Recipe, TemplateName};
 use rekindle::engine::Engine;
 use rekindle::engine::fake::{FakeControl, FakeEngine};
 use rekindle::grpc::{
-    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, TlsFiles,
+    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, Tls, TlsFiles,
 };
 use rekindle::host::cgroup::CgroupManager;
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
@@ -73,6 +73,8 @@ pub struct Place {
     pub handle: ServerHandle,
     pub serving: JoinHandle<()>,
     pub tcp: Option<SocketAddr>,
+    pub tls: Option<Arc<Tls>>,
+    pub authenticator: Arc<Authenticator>,
     audit: Arc<Audit>,
     dir: tempfile::TempDir,
 }
@@ -105,14 +107,15 @@ impl Place {
         (wishes.service)(&mut config);
         let service = Service::new(config, pool, wishes.ledger, metrics);
         let tokens = wishes.tokens.map(|path| TokenFile::open(&path).expect("tokens"));
-        let authenticator = Authenticator::new(tokens, wishes.socket_requires_token);
+        let authenticator = Authenticator::new(tokens, wishes.socket_requires_token).expect("a thread");
         let options = ServerOptions {
             connections: wishes.connections,
             max_streams: wishes.max_streams,
             facts: HostFacts { engine: "fake 1".into(), unenforced: vec!["disk".into()] },
         };
-        let server =
-            Server::new(service.clone(), authenticator, Arc::clone(&audit), options).await.expect("a server");
+        let server = Server::new(service.clone(), Arc::clone(&authenticator), Arc::clone(&audit), options)
+            .await
+            .expect("a server");
         let handle = server.handle();
         let socket = dir.path().join("rekindle.sock");
         let mut listeners = Listeners::default().socket(&socket, 0o600, None).await.expect("a socket");
@@ -120,9 +123,9 @@ impl Place {
             let any = "127.0.0.1:0".parse().expect("an address");
             listeners = listeners.tcp(any, files).await.expect("a port");
         }
-        let tcp = listeners.tcp_address();
+        let (tcp, tls) = (listeners.tcp_address(), listeners.tls());
         let serving = tokio::spawn(async move { server.serve(listeners).await.expect("served") });
-        Self { engine, guests, service, handle, serving, tcp, audit, dir }
+        Self { engine, guests, service, handle, serving, tcp, tls, authenticator, audit, dir }
     }
 
     pub fn socket(&self) -> PathBuf {

@@ -3,11 +3,14 @@
 use std::fs;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use rekindle::config::tokens::NewToken;
 use rekindle::config::tokens::{self, Quota, Scope};
-use rekindle_api::Code;
-use rekindle_api::v1::{self, ErrorReason};
+use rekindle_api::v1::{self, ErrorReason, execute_event::Event};
+use rekindle_api::{Code, Status, Streaming};
 
-use crate::place::{MIB, Place, Wishes, detail, in_time, refused, token};
+use crate::live::{Live, start};
+use crate::place::{MIB, Place, Wishes, detail, in_time, refused, shell, token, until};
 
 const ALL: [Scope; 3] = [Scope::Create, Scope::Exec, Scope::Files];
 
@@ -93,7 +96,121 @@ async fn tokens_are_read_again_while_serving_and_a_bad_file_changes_nothing() {
     let refusal = client.sandboxes.list(v1::ListRequest::default()).await;
     refused(refusal, Code::Unauthenticated, ErrorReason::Unauthenticated);
     fs::write(&file, "this is no list of tokens").expect("written");
+    place.authenticator.reload();
     tokio::time::sleep(Duration::from_millis(1200)).await;
     newer.sandboxes.list(v1::ListRequest::default()).await.expect("the old ones count");
     newer.sandboxes.list(v1::ListRequest::default()).await.expect("and still do");
+}
+
+fn unauthenticated(status: &Status) {
+    assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
+    assert_eq!(detail(status).reason(), ErrorReason::Unauthenticated);
+}
+
+/// How a watch ends.
+async fn end(mut watch: Streaming<v1::Event>) -> Status {
+    in_time("the end of the watch", async {
+        loop {
+            match watch.message().await {
+                Ok(event) => assert!(event.is_some(), "it must not end in silence"),
+                Err(status) => return status,
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_removed_tokens_calls_end_and_those_of_others_go_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("tokens.toml");
+    let gone = token(&file, "gone", "acme", &ALL, Quota::default());
+    let kept = token(&file, "kept", "acme", &ALL, Quota::default());
+    let place = Place::with(Wishes { tokens: Some(file.clone()), ..Wishes::default() }).await;
+    let mut client = place.client_with(Some(&gone)).await;
+    let mut other = place.client_with(Some(&kept)).await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let watch = client.sandboxes.watch(v1::WatchRequest::default()).await.expect("watches").into_inner();
+    let mut others = other.sandboxes.watch(v1::WatchRequest::default()).await.expect("watches").into_inner();
+    let live = Live::start(&mut client, start(&id, "cat", true)).await.expect("started");
+    // Nobody reads what this one prints.
+    let mut stalled_caller = place.client_with(Some(&gone)).await;
+    let stalled = Live::start(&mut stalled_caller, start(&id, "flood 100000000", false)).await.expect("runs");
+    let mut once = client.clone();
+    let line = shell(&id, "sleep 600000");
+    let once = tokio::spawn(async move { once.sandboxes.execute(line).await });
+    let mut going_on =
+        Live::start(&mut other, start(&id, "echo on; sleep 600000", false)).await.expect("runs");
+    until("all run", || guest.running() == 4).await;
+
+    tokens::remove(&file, &"gone".parse().expect("an id")).expect("removed");
+    unauthenticated(&end(watch).await);
+    unauthenticated(&live.refused().await);
+    unauthenticated(&in_time("the end of a call", once).await.expect("no panic").expect_err("revoked"));
+    until("its programs are killed", || guest.running() == 1).await;
+    let lines = place.audit();
+    let ended = lines.iter().filter(|line| line["reason"] == "token_revoked" && line["decision"] == "denied");
+    let mut methods: Vec<_> = ended.map(|line| line["method"].as_str().expect("a method")).collect();
+    methods.sort_unstable();
+    assert_eq!(methods, ["Execute", "ExecuteStream", "ExecuteStream"]);
+    drop(stalled);
+
+    assert_eq!(going_on.next().await.expect("goes on"), Some(Event::Stdout("on\n".into())));
+    let longer = v1::SetTimeoutRequest { sandbox: id, ttl_millis: 60_000, idle_timeout_millis: 0 };
+    other.sandboxes.set_timeout(longer).await.expect("changed");
+    in_time("an event", others.message()).await.expect("goes on").expect("an event");
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_token_expires() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("tokens.toml");
+    let new = NewToken {
+        id: "short".parse().expect("an id"),
+        tenant: "acme".into(),
+        scopes: ALL.to_vec(),
+        quota: Quota::default(),
+        expires: Some(Timestamp::now() + Duration::from_secs(5)),
+    };
+    let secret = tokens::create(&file, &new).expect("a token").secret.reveal().to_owned();
+    let place = Place::with(Wishes { tokens: Some(file), ..Wishes::default() }).await;
+    let mut client = place.client_with(Some(&secret)).await;
+    match client.sandboxes.watch(v1::WatchRequest::default()).await {
+        Ok(watch) => unauthenticated(&end(watch.into_inner()).await),
+        // A machine that takes longer than that to get here.
+        Err(late) => unauthenticated(&late),
+    }
+}
+
+#[tokio::test]
+async fn strangers_do_not_fill_the_audit_log() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("tokens.toml");
+    token(&file, "only", "acme", &ALL, Quota::default());
+    let wishes = Wishes { tokens: Some(file), socket_requires_token: true, ..Wishes::default() };
+    let place = Place::with(wishes).await;
+    let left_out = |lines: &[serde_json::Value]| -> u64 {
+        lines.iter().filter_map(|line| line["left_out"].as_u64()).sum()
+    };
+    let mut sent = 0;
+    let deadline = tokio::time::Instant::now() + crate::place::SOON;
+    while left_out(&place.audit()) == 0 {
+        assert!(tokio::time::Instant::now() < deadline, "every call has its line");
+        // One connection is not read for ever.
+        let stranger = place.client().await;
+        let calls = (0..100).map(|_| {
+            let mut stranger = stranger.clone();
+            async move { stranger.sandboxes.list(v1::ListRequest::default()).await.expect_err("refused") }
+        });
+        for refusal in futures::future::join_all(calls).await {
+            unauthenticated(&refusal);
+            sent += 1;
+        }
+    }
+    until("every call has a line or is counted", || {
+        let lines = place.audit();
+        let told = lines.iter().filter(|line| line["reason"] == "no_token").count() as u64;
+        told < sent && told + left_out(&lines) == sent
+    })
+    .await;
 }

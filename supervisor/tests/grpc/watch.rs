@@ -82,6 +82,8 @@ async fn a_watcher_that_does_not_keep_up_is_told_so_and_holds_nobody_up() {
     let detail = crate::place::detail(&lagged);
     assert_eq!(detail.reason(), v1::ErrorReason::WatchLagged);
     assert!(detail.retryable && !detail.hint.is_empty());
+    let told = format!("{}{}", lagged.message(), detail.hint);
+    assert!(!told.contains(|c: char| c.is_ascii_digit()), "how many others had is nobody's business: {told}");
 }
 
 #[tokio::test]

@@ -25,6 +25,12 @@ pub enum TokensError {
         /// Its permissions.
         mode: u32,
     },
+    /// It is a pipe, a device, a directory.
+    #[error("{} is not a regular file\nhint: see auth.tokens", path.display())]
+    NotAFile {
+        /// What there is instead.
+        path: PathBuf,
+    },
     /// It is not a tokens file.
     #[error("{} is not a valid tokens file: {message}\nhint: `rekindle token create` writes one", path.display())]
     Invalid {

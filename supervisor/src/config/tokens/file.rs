@@ -1,15 +1,14 @@
-//! A tokens file in use: looked at again when it changed, kept as it was when the new one is no good.
+//! A tokens file in use: looked at again when it changed, kept as it was when the new one is no good. Looking may
+//! take as long as the disk does, so [`TokenFile::keep_current`] does it on a thread of its own.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
 
 use super::{TokenId, Tokens, TokensError};
-
-/// How often a lookup asks whether the file changed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+use crate::config::refresh::{Refresh, Stamp};
 
 /// What a reload changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,27 +43,12 @@ impl Change {
     }
 }
 
-/// What tells one version of the file from another; an atomic rewrite changes the inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-#[derive(Debug)]
-struct Seen {
-    looked: Instant,
-    stamp: Option<Stamp>,
-}
-
 /// A tokens file and what was last read from it.
 #[derive(Debug)]
 pub struct TokenFile {
     path: PathBuf,
-    current: RwLock<Arc<Tokens>>,
-    seen: Mutex<Seen>,
+    current: watch::Sender<Arc<Tokens>>,
+    seen: Mutex<Option<Stamp>>,
 }
 
 impl TokenFile {
@@ -74,16 +58,44 @@ impl TokenFile {
     /// As [`Tokens::load`]: a service does not start on a bad file.
     pub fn open(path: &Path) -> Result<Self, TokensError> {
         // Before the read, so that a change in between is noticed later.
-        let stamp = stamp(path);
+        let stamp = Stamp::of(path);
         let tokens = Arc::new(Tokens::load(path)?);
-        let seen = Mutex::new(Seen { looked: Instant::now(), stamp });
-        Ok(Self { path: path.to_owned(), current: RwLock::new(tokens), seen })
+        Ok(Self { path: path.to_owned(), current: watch::Sender::new(tokens), seen: Mutex::new(stamp) })
+    }
+
+    /// Keeps the tokens current until what this returns is dropped: looks each second, and reads when asked.
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub fn keep_current(self: &Arc<Self>) -> io::Result<Refresh> {
+        let file = Arc::clone(self);
+        Refresh::start("tokens", move |asked| {
+            let read = if asked { Some(file.reload()) } else { file.refresh_if_changed() };
+            match read {
+                Some(Ok(change)) => tracing::info!(
+                    added = change.added.len(),
+                    removed = change.removed.len(),
+                    changed = change.changed.len(),
+                    "the tokens were read again"
+                ),
+                Some(Err(error)) => {
+                    tracing::error!(%error, "the tokens could not be read again; the old ones count");
+                }
+                None => {}
+            }
+        })
     }
 
     /// The tokens in force.
     #[must_use]
     pub fn tokens(&self) -> Arc<Tokens> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// The tokens in force, for whoever waits until others are.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Tokens>> {
+        self.current.subscribe()
     }
 
     /// Reads the file again, on SIGHUP for one. On an error the old tokens stay in force.
@@ -95,37 +107,20 @@ impl TokenFile {
         self.reload_locked(&mut seen)
     }
 
-    /// Reads the file again if it changed; looks at most once a second. `None` when there was nothing to do.
-    /// A bad file is tried, and complained about, once per version.
-    pub fn refresh_if_changed(&self, now: Instant) -> Option<Result<Change, TokensError>> {
-        // Whoever comes while another looks goes on with what is there.
-        let mut seen = self.seen.try_lock().ok()?;
-        if now.saturating_duration_since(seen.looked) < LOOK_EVERY {
-            return None;
-        }
-        seen.looked = now;
-        if stamp(&self.path) == seen.stamp {
+    /// Reads the file again if it changed; `None` when it did not. A bad file is tried, and complained about,
+    /// once per version.
+    pub fn refresh_if_changed(&self) -> Option<Result<Change, TokensError>> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if Stamp::of(&self.path) == *seen {
             return None;
         }
         Some(self.reload_locked(&mut seen))
     }
 
-    fn reload_locked(&self, seen: &mut Seen) -> Result<Change, TokensError> {
-        seen.stamp = stamp(&self.path);
+    fn reload_locked(&self, seen: &mut Option<Stamp>) -> Result<Change, TokensError> {
+        *seen = Stamp::of(&self.path);
         let new = Arc::new(Tokens::load(&self.path)?);
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let change = Change::between(&current, &new);
-        *current = new;
-        Ok(change)
+        let old = self.current.send_replace(Arc::clone(&new));
+        Ok(Change::between(&old, &new))
     }
-}
-
-fn stamp(path: &Path) -> Option<Stamp> {
-    let data = fs::metadata(path).ok()?;
-    Some(Stamp {
-        inode: data.ino(),
-        size: data.size(),
-        modified: (data.mtime(), data.mtime_nsec()),
-        changed: (data.ctime(), data.ctime_nsec()),
-    })
 }

@@ -1,9 +1,9 @@
 //! The tokens that are in force, and the one question asked of them.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -17,7 +17,9 @@ use super::{Quota, Scope, Token, TokenId, TokensError};
 /// Longest secret that is looked at: the format has at most 110 characters.
 const MAX_SECRET: usize = 256;
 /// Largest tokens file.
-const MAX_FILE: u64 = 16 << 20;
+const MAX_FILE: u64 = 4 << 20;
+/// Longest complaint about a file, which may quote a line of it.
+const MAX_COMPLAINT: usize = 1024;
 
 /// Why a caller's token is not taken. What the caller hears does not tell them apart; the audit log does.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,15 +69,24 @@ impl Tokens {
     /// When it cannot be read, is exposed, or is not a tokens file.
     pub fn load(path: &Path) -> Result<Self, TokensError> {
         let io = |source| TokensError::Io { operation: "read", path: path.to_owned(), source };
-        let file = File::open(path).map_err(io)?;
+        // Nobody waits for the other end of a pipe.
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(io)?;
         // The open file is asked, not the path: it cannot be exchanged in between.
-        let mode = file.metadata().map_err(io)?.permissions().mode() & 0o7777;
+        let data = file.metadata().map_err(io)?;
+        if !data.is_file() {
+            return Err(TokensError::NotAFile { path: path.to_owned() });
+        }
+        let mode = data.permissions().mode() & 0o7777;
         if mode & 0o007 != 0 {
             return Err(TokensError::Exposed { path: path.to_owned(), mode });
         }
         let mut text = String::new();
-        file.take(MAX_FILE).read_to_string(&mut text).map_err(io)?;
-        Self::parse(&text).map_err(|message| TokensError::Invalid { path: path.to_owned(), message })
+        let invalid = |message| TokensError::Invalid { path: path.to_owned(), message };
+        let read = file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(io)?;
+        if read as u64 > MAX_FILE {
+            return Err(invalid(format!("it is larger than {} MiB", MAX_FILE >> 20)));
+        }
+        Self::parse(&text).map_err(|message| invalid(shortened(message)))
     }
 
     /// Reads the text of a tokens file.
@@ -130,11 +141,29 @@ impl Tokens {
         self.entries.iter()
     }
 
+    /// The token as it is now, if it still lets in whoever showed it and allows all that it did.
+    #[must_use]
+    pub fn in_force(&self, shown: &Token, now: Timestamp) -> Option<&Token> {
+        let token = self.get(&shown.id)?;
+        let same = token.sha256 == shown.sha256 && token.tenant == shown.tenant;
+        let allows = shown.scopes.iter().all(|scope| token.allows(*scope));
+        (same && allows && !token.is_expired(now)).then_some(token)
+    }
+
     /// The one of this id.
     #[must_use]
     pub fn get(&self, id: &TokenId) -> Option<&Token> {
         self.entries.iter().find(|token| token.id == *id)
     }
+}
+
+/// A complaint that fits a log.
+fn shortened(mut message: String) -> String {
+    if message.len() > MAX_COMPLAINT {
+        message.truncate(message.floor_char_boundary(MAX_COMPLAINT));
+        message.push_str(" ...");
+    }
+    message
 }
 
 fn token(raw: RawToken) -> Result<Token, String> {

@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -213,21 +214,18 @@ fn a_reload_says_what_changed_and_a_bad_file_changes_nothing() {
 }
 
 #[test]
-fn a_changed_file_is_noticed_at_most_once_a_second_and_complained_about_once() {
+fn a_changed_file_is_noticed_and_complained_about_once() {
     let dir = Dir::new();
     dir.create("one", None);
     let file = TokenFile::open(&dir.file()).expect("right");
-    let start = Instant::now();
-    let later = |seconds: u64| start + Duration::from_secs(seconds);
-    assert!(file.refresh_if_changed(later(10)).is_none(), "nothing changed");
+    assert!(file.refresh_if_changed().is_none(), "nothing changed");
     dir.create("two", None);
-    assert!(file.refresh_if_changed(later(10)).is_none(), "it looked this very second");
-    let change = file.refresh_if_changed(later(12)).expect("noticed").expect("right");
+    let change = file.refresh_if_changed().expect("noticed").expect("right");
     assert_eq!(change.added, [id("two")]);
-    assert!(file.refresh_if_changed(later(14)).is_none());
+    assert!(file.refresh_if_changed().is_none());
     fs::write(dir.file(), "nonsense").expect("written");
-    assert!(file.refresh_if_changed(later(16)).expect("noticed").is_err());
-    assert!(file.refresh_if_changed(later(18)).is_none(), "the same bad file is not tried again");
+    assert!(file.refresh_if_changed().expect("noticed").is_err());
+    assert!(file.refresh_if_changed().is_none(), "the same bad file is not tried again");
     assert_eq!(file.tokens().iter().count(), 2);
 }
 
@@ -248,4 +246,55 @@ fn no_token_is_for_the_tenant_of_the_socket() {
     let planted = text.replace("\"locals\"", "\"local\"");
     assert!(planted != text && Tokens::parse(&text).is_ok());
     assert!(Tokens::parse(&planted).is_err(), "nor one that somebody wrote by hand");
+}
+
+#[test]
+fn what_is_not_a_file_is_refused_and_not_waited_for() {
+    let dir = Dir::new();
+    let pipe = dir.file();
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let (done, told) = std::sync::mpsc::channel();
+    let read = pipe.clone();
+    std::thread::spawn(move || done.send(Tokens::load(&read)));
+    let told = told.recv_timeout(Duration::from_secs(60)).expect("nobody writes, and it does not wait");
+    assert!(matches!(told, Err(TokensError::NotAFile { .. })), "{told:?}");
+    let directory = Tokens::load(pipe.parent().expect("a directory"));
+    assert!(matches!(directory, Err(TokensError::NotAFile { .. })), "{directory:?}");
+}
+
+#[test]
+fn a_huge_or_garbled_file_is_refused_in_few_words() {
+    let dir = Dir::new();
+    dir.create("one", None);
+    let before = fs::read_to_string(dir.file()).expect("there");
+    let comments = format!("{before}\n# {}\n", "x".repeat(4 << 20));
+    let garbage = "\u{fc}".repeat(1 << 20);
+    for (text, reason) in [(comments, "larger than 4 MiB"), (garbage, "not a valid tokens file")] {
+        fs::write(dir.file(), text).expect("written");
+        let error = Tokens::load(&dir.file()).expect_err("no good").to_string();
+        assert!(error.contains(reason) && error.len() < 2048, "{} bytes: {error:.300}", error.len());
+    }
+}
+
+#[test]
+fn a_thread_keeps_the_tokens_current_until_nobody_wants_them() {
+    let dir = Dir::new();
+    dir.create("one", None);
+    let file = Arc::new(TokenFile::open(&dir.file()).expect("right"));
+    let refresh = file.keep_current().expect("a thread");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let wait = |what: &str, so: &dyn Fn() -> bool| {
+        while !so() {
+            assert!(Instant::now() < deadline, "never: {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    dir.create("two", None);
+    wait("the second token", &|| file.tokens().iter().count() == 2);
+    // Asked, it reads what it believes to know.
+    let seen = file.subscribe();
+    refresh.ask();
+    wait("read again", &|| seen.has_changed().unwrap_or(false));
+    drop(refresh);
+    wait("the end of the thread", &|| Arc::strong_count(&file) == 1);
 }

@@ -14,6 +14,7 @@ fn every_method_of_the_api_is_known_by_its_name() {
             for rpc in &service.method {
                 let path = format!("/rekindle.v1.{}/{}", service.name(), rpc.name());
                 assert_eq!(method(&path), rpc.name(), "{path}");
+                assert_eq!(STREAMS.contains(&rpc.name()), rpc.server_streaming(), "{path}");
                 count += 1;
             }
         }

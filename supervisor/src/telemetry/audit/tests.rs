@@ -15,6 +15,7 @@ fn entry(method: &str) -> Entry<'_> {
         decision: Decision::Denied,
         reason: Some("scope"),
         peer: Some("127.0.0.1:5"),
+        left_out: None,
     }
 }
 

@@ -59,7 +59,34 @@ async fn silent_connections_do_not_keep_others_out_for_good() {
     for _ in 0..MAX_CONNECTIONS {
         silent.push(TcpStream::connect(address).await.expect("it listens"));
     }
-    let answer = tokio::time::timeout(4 * HEADER_TIME, ask(address, "GET /healthz")).await;
-    assert!(answer.expect("the silent ones were closed").starts_with("HTTP/1.1 200 "));
+    for mut silent in silent {
+        let end = tokio::time::timeout(Duration::from_secs(60), silent.read(&mut [0])).await;
+        assert!(matches!(end.expect("its time is over"), Ok(0) | Err(_)));
+    }
+    assert!(ask(address, "GET /healthz").await.starts_with("HTTP/1.1 200 "));
+    serving.abort();
+}
+
+#[tokio::test]
+async fn half_requests_make_room_for_a_whole_one() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut server = MetricsServer::bind(any, || "x".to_owned(), || true).await.expect("a free port");
+    // Nobody is closed for being slow here.
+    server.patience = Patience { header: Duration::from_secs(3600), whole: Duration::from_secs(3600) };
+    let address = server.address().expect("known");
+    let serving = tokio::spawn(server.serve(std::future::pending()));
+    let mut half = VecDeque::new();
+    for _ in 0..3 * MAX_CONNECTIONS {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost:").await.expect("written");
+        half.push_back(stream);
+    }
+    let answer = tokio::time::timeout(Duration::from_secs(30), ask(address, "GET /metrics")).await;
+    assert!(answer.expect("it does not wait for the others").starts_with("HTTP/1.1 200 "));
+    // The oldest were closed for it, and no more than that are kept.
+    for mut closed in half.drain(..2 * MAX_CONNECTIONS) {
+        let end = tokio::time::timeout(Duration::from_secs(30), closed.read(&mut [0])).await;
+        assert!(matches!(end.expect("it is closed"), Ok(0) | Err(_)));
+    }
     serving.abort();
 }
