@@ -22,9 +22,13 @@ static CHOSEN: OnceLock<Switches> = OnceLock::new();
 /// When it names something that does not exist.
 pub fn read_environment() -> Result<(), UnknownSwitch> {
     let Some(value) = env::var_os(VARIABLE).filter(|value| !value.is_empty()) else { return Ok(()) };
-    // The first choice counts: what was made by it cannot be made again.
-    let _ = CHOSEN.set(Switches::parse(&value.to_string_lossy())?);
+    choose(Switches::parse(&value.to_string_lossy())?);
     Ok(())
+}
+
+/// Chooses for this process. The first choice counts: what was made by it is not made again.
+pub fn choose(switches: Switches) {
+    let _ = CHOSEN.set(switches);
 }
 
 /// Whether a mechanism of the host is on.
