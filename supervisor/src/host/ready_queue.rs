@@ -120,7 +120,7 @@ impl<T> ReadyQueue<T> {
             if state.closed {
                 return false;
             }
-            if !state.wanted || state.things.len() >= self.kept.max(state.waiting.min(1)) {
+            if !self.lacks_one(&state) {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
@@ -134,6 +134,11 @@ impl<T> ReadyQueue<T> {
                 return true;
             }
         }
+    }
+
+    /// Whether one more is of use: for the stock, or for somebody who waits.
+    fn lacks_one(&self, state: &State<T>) -> bool {
+        state.wanted && state.things.len() < self.kept.max(state.waiting.min(1))
     }
 
     fn put(&self, made: io::Result<T>) {
