@@ -43,7 +43,7 @@ pub fn everything(args: &Args) -> Result<()> {
     let progress = Progress::new();
     let engine = detect::detect(args.engine, None)?.0.identity().engine;
     let scratch = tempfile::tempdir()?;
-    let (mut rows, mut last) = (Vec::new(), None);
+    let (mut rows, mut last, mut table) = (Vec::new(), None, None);
     if let Some(name) = args.only.iter().find(|name| CASES.iter().all(|case| case.name != **name)) {
         let known: Vec<&str> = CASES.iter().map(|case| case.name).collect();
         bail!("there is no mechanism {name:?} to measure\nhint: known are {}", known.join(", "));
@@ -57,28 +57,27 @@ pub fn everything(args: &Args) -> Result<()> {
             continue;
         }
         let mut runs = Runs { args, engine, case, scratch: scratch.path(), last: &mut last };
-        rows.extend(runs.measure(&progress)?);
+        rows.extend(runs.measure(&progress));
         if let Err(error) = forget_template(args, &case) {
             progress.note(&format!("a template of {} is left behind: {error:#}", case.name));
         }
+        // After every case: a run takes hours and may be ended by hand.
+        if let Some(report) = &last {
+            let ablation = Ablation {
+                tool: concat!("rekindle-bench ", env!("CARGO_PKG_VERSION")).to_owned(),
+                unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+                took_seconds: begun.elapsed().as_secs_f64(),
+                host: report.host.clone(),
+                template: args.template.to_string(),
+                rows: rows.clone(),
+            };
+            ablation.write(&args.out).with_context(|| format!("cannot write to {}", args.out.display()))?;
+            table = Some(ablation.markdown());
+        }
     }
     progress.done();
-    let host = last.context("nothing could be measured")?.host;
-    let name = format!("ablation-{engine}");
-    let ablation = Ablation {
-        tool: concat!("rekindle-bench ", env!("CARGO_PKG_VERSION")).to_owned(),
-        unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        took_seconds: begun.elapsed().as_secs_f64(),
-        host,
-        template: args.template.to_string(),
-        rows,
-    };
-    println!("{}", ablation.markdown());
-    fs::create_dir_all(&args.out)?;
-    let out = args.out.join(name);
-    fs::write(out.with_extension("md"), ablation.markdown())?;
-    fs::write(out.with_extension("json"), serde_json::to_string_pretty(&ablation)? + "\n")?;
-    eprintln!("results: {}.{{md,json}}", out.display());
+    println!("{}", table.context("nothing could be measured")?);
+    eprintln!("results: {}/ablation-{engine}.{{md,json}}", args.out.display());
     Ok(())
 }
 
@@ -92,7 +91,8 @@ struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    fn measure(&mut self, progress: &Progress) -> Result<Vec<Row>> {
+    /// A row for each figure. A run that fails ends the case, and its rows say why.
+    fn measure(&mut self, progress: &Progress) -> Vec<Row> {
         let rounds = self.args.n.div_ceil(SAMPLES).max(1);
         let mut pairs = vec![(Vec::new(), None); self.case.figures.len()];
         for round in 1..=rounds {
@@ -101,18 +101,12 @@ impl Runs<'_> {
                 progress.say(&format!("{} {side}: round {round} of {rounds}", self.case.name));
                 self.run(on)
             };
-            let (on, off) = match (self.case.off, round % 2) {
-                (Off::Beside(_), _) => {
-                    let both = run(true)?;
-                    (both.clone(), both)
-                }
-                (Off::Switch, 1) => {
-                    let on = run(true)?;
-                    (on, run(false)?)
-                }
-                (Off::Switch, _) => {
-                    let off = run(false)?;
-                    (run(true)?, off)
+            let (on, off) = match self.round(round % 2 == 1, run) {
+                Ok(both) => both,
+                Err(error) => {
+                    progress.note(&format!("{error:#}"));
+                    pairs.iter_mut().for_each(|(_, failure)| *failure = Some(format!("{error:#}")));
+                    break;
                 }
             };
             for (figure, (measured_rounds, failure)) in self.case.figures.iter().zip(&mut pairs) {
@@ -128,9 +122,19 @@ impl Runs<'_> {
             *self.last = Some(on);
         }
         let rows = self.case.figures.iter().zip(pairs);
-        Ok(rows
-            .map(|(figure, (rounds, failure))| Row::of(self.case.name, figure.series, rounds, failure))
-            .collect())
+        rows.map(|(figure, (rounds, failure))| Row::of(self.case.name, figure.series, rounds, failure))
+            .collect()
+    }
+
+    /// Both sides of one round; which goes first alternates.
+    fn round(&self, on_first: bool, run: impl Fn(bool) -> Result<Report>) -> Result<(Report, Report)> {
+        if let Off::Beside(_) = self.case.off {
+            let both = run(true)?;
+            return Ok((both.clone(), both));
+        }
+        let first = run(on_first)?;
+        let second = run(!on_first)?;
+        Ok(if on_first { (first, second) } else { (second, first) })
     }
 
     /// One short run of this program.

@@ -2,6 +2,10 @@
 //!
 //! Pure functions of what was measured.
 
+use std::fs;
+use std::io;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use crate::args::ENOUGH;
@@ -118,6 +122,17 @@ pub struct Ablation {
 }
 
 impl Ablation {
+    /// Writes `ablation-ENGINE.md` and `.json` into a directory, which is made.
+    ///
+    /// # Errors
+    /// When it cannot be written to.
+    pub fn write(&self, dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir)?;
+        let file = dir.join(format!("ablation-{}", self.host.engine));
+        fs::write(file.with_extension("md"), self.markdown())?;
+        fs::write(file.with_extension("json"), serde_json::to_string_pretty(self)? + "\n")
+    }
+
     /// The table, for people.
     #[must_use]
     pub fn markdown(&self) -> String {

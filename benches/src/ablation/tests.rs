@@ -100,6 +100,9 @@ fn the_table_has_a_line_for_every_figure() {
     assert!(text.contains("| `affinity` | `restore_output` | 200 | 300 | 1.50 | 3 | yes |"), "{text}");
     assert!(text.contains("| `settle` | `restore_output` | 200 | 200 | 1.00 | 3 | **no** |"), "{text}");
     assert!(text.contains("| `working_set` | `restore_cold_usable` | – | – | – | 0 | unknown: a / b; c |"));
-    let read: Ablation = serde_json::from_str(&serde_json::to_string(&ablation).unwrap()).unwrap();
-    assert_eq!(read, ablation);
+    let dir = tempfile::tempdir().unwrap();
+    ablation.write(dir.path()).unwrap();
+    let file = |name| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert_eq!(file("ablation-qemu.md"), text);
+    assert_eq!(serde_json::from_str::<Ablation>(&file("ablation-qemu.json")).unwrap(), ablation);
 }
