@@ -39,6 +39,12 @@ pub struct Args {
     /// Compare the ratios of this run with the committed baseline, and fail when one got worse
     #[arg(long)]
     pub check: bool,
+    /// Measure what every mechanism that only saves time is worth, on and off in turns; the scenarios are given
+    #[arg(long, conflicts_with_all = ["scenarios", "check"])]
+    pub ablate: bool,
+    /// With --ablate, only these mechanisms
+    #[arg(long, value_delimiter = ',', requires = "ablate")]
+    pub only: Vec<String>,
     /// The baseline
     #[arg(long, default_value = "benches/baseline.toml")]
     pub baseline: PathBuf,

@@ -79,12 +79,7 @@ impl Bed {
             data_dir: dirs.data.clone(),
             users,
         })?;
-        let recipe = RECIPES
-            .iter()
-            .find(|(name, _)| *name == template.as_str())
-            .with_context(|| format!("there is no template {template} to measure"))?;
-        let recipe = Recipe::parse(template, recipe.1)?;
-        let source = TemplateSource::find(recipe, &Artifacts::new(&dirs.cache))?;
+        let source = TemplateSource::find(recipe(template)?, &Artifacts::new(&dirs.cache))?;
         let snapshot = match store.load(template, &source.inputs(&host)) {
             Ok(snapshot) => snapshot,
             Err(StoreError::Missing { .. } | StoreError::Incompatible { .. }) => {
@@ -211,6 +206,16 @@ impl Ground {
     pub async fn close(self) -> Result<()> {
         Ok(self.cgroup.close().await?)
     }
+}
+
+/// The recipe of a template.
+///
+/// # Errors
+/// When there is none of that name.
+pub fn recipe(template: &TemplateName) -> Result<Recipe> {
+    let known = RECIPES.iter().find(|(name, _)| *name == template.as_str());
+    let (_, text) = known.with_context(|| format!("there is no template {template} to measure"))?;
+    Ok(Recipe::parse(template, text)?)
 }
 
 /// A user that belongs to nobody, where this process may become one.

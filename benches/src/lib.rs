@@ -13,6 +13,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`args`] | what is asked for |
+//! | [`ablation`] | what each mechanism that only saves time is worth: short runs of this program, on and off |
 //! | [`bed`] | one engine, one snapshot, and clones of it |
 //! | [`floor`] | the least a start can cost: a bare monitor and a hand-written conversation with it |
 //! | [`page_cache`] | files put into the host's page cache and out of it |
@@ -25,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ablation;
 pub mod args;
 pub mod baseline;
 pub mod bed;

@@ -4,10 +4,19 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use rekindle_bench::args::Args;
-use rekindle_bench::run;
+use rekindle_bench::{ablation, run};
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Err(error) = rekindle::tuning::read_environment() {
+        return failed(&error.into());
+    }
+    if args.ablate {
+        return match ablation::everything(&args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error),
+        };
+    }
     // As the service does.
     rekindle::host::allocator::keep_freed_memory();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -16,9 +25,11 @@ fn main() -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
 }

@@ -135,6 +135,10 @@ impl Run<'_> {
                 let (scenario, name) = (Scenario::RestorePrespawned, "restore_prespawned");
                 turn.take(scenario, name, async |record| starts::prespawned(bed, record).await).await;
             }
+            if self.args.wants(Scenario::Command) {
+                let (scenario, name) = (Scenario::Command, "command_output");
+                turn.take(scenario, name, async |record| starts::command(bed, record).await).await;
+            }
             if self.args.wants(Scenario::PythonStart) {
                 let (scenario, name) = (Scenario::PythonStart, "restore_python");
                 turn.take(scenario, name, async |record| starts::python(bed, record).await).await;

@@ -9,4 +9,5 @@ pub mod pool;
 pub mod service;
 pub mod store;
 pub mod telemetry;
+pub mod tuning;
 pub mod vm;

@@ -17,9 +17,9 @@ pub struct Args {
     /// auto, firecracker or qemu; Firecracker runs in the lab where this machine's KVM is not usable
     #[arg(long, default_value = "auto")]
     engine: String,
-    /// The template whose snapshot is measured
-    #[arg(long, default_value = "minimal")]
-    template: String,
+    /// The template whose snapshot is measured; minimal when left out, with --ablate python-node
+    #[arg(long)]
+    template: Option<String>,
     /// What to measure, everything when left out; docs/guides/benchmarking.md lists them
     #[arg(long, value_delimiter = ',')]
     scenario: Vec<String>,
@@ -29,12 +29,18 @@ pub struct Args {
     /// How many starts at once, for `burst`
     #[arg(long, value_delimiter = ',')]
     concurrency: Vec<usize>,
-    /// Where the reports go; target/bench/ENGINE-TEMPLATE when left out
+    /// Where the reports go; target/bench/ENGINE-TEMPLATE when left out, with --ablate benches/results
     #[arg(long)]
     out: Option<PathBuf>,
     /// Compare the ratios with benches/baseline.toml and fail when one got worse
     #[arg(long)]
     check: bool,
+    /// Measure what every mechanism that only saves time is worth, on and off in turns, and write the table
+    #[arg(long, conflicts_with_all = ["scenario", "check"])]
+    ablate: bool,
+    /// With --ablate, only these mechanisms
+    #[arg(long, value_delimiter = ',', requires = "ablate")]
+    only: Vec<String>,
 }
 
 /// Builds and measures.
@@ -46,21 +52,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let cache = Cache::open()?;
     let programs = agent::build()?;
     kernel::build(&cache)?;
-    rootfs::build(&cache, &args.template, &programs)?;
+    rootfs::build(&cache, args.template(), &programs)?;
     let program = build()?;
-    let out = args.out.clone().unwrap_or_else(|| {
-        repo::target_dir().join("bench").join(format!("{}-{}", args.engine, args.template))
-    });
+    let out = args.out.clone().unwrap_or_else(|| args.usual_out());
     if args.engine == "firecracker" {
         match lab::place(&cache) {
             lab::Place::Here => {}
-            lab::Place::Lab => return lab::bench(&cache, &program, &args.template, &args.words(), &out),
+            lab::Place::Lab => return lab::bench(&cache, &program, args.template(), &args.words(), &out),
             lab::Place::Nowhere { reason } => bail!("{reason}"),
         }
     }
     let mut command = Command::new(&program);
     command.args(args.words()).arg("--out").arg(&out);
-    command.arg("--tree").arg(rootfs::tree(&cache, &args.template));
+    command.arg("--tree").arg(rootfs::tree(&cache, args.template()));
     command.arg("--baseline").arg(repo::root().join("benches/baseline.toml"));
     command.env("REKINDLE_CACHE", cache.root());
     if let Some(firecracker) = setup::find_firecracker(&cache) {
@@ -71,11 +75,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 impl Args {
+    fn template(&self) -> &str {
+        // The one with interpreters has all that can be switched off.
+        self.template.as_deref().unwrap_or(if self.ablate { "python-node" } else { "minimal" })
+    }
+
+    fn usual_out(&self) -> PathBuf {
+        if self.ablate {
+            return repo::root().join("benches/results");
+        }
+        repo::target_dir().join("bench").join(format!("{}-{}", self.engine, self.template()))
+    }
+
     /// The words for the program, without places, which differ in the lab.
     fn words(&self) -> Vec<String> {
         let mut words = vec!["--engine".to_owned(), self.engine.clone()];
         let mut pair = |name: &str, value: String| words.extend([name.to_owned(), value]);
-        pair("--template", self.template.clone());
+        pair("--template", self.template().to_owned());
         pair("--samples", self.n.to_string());
         for scenario in &self.scenario {
             pair("--scenario", scenario.clone());
@@ -86,6 +102,10 @@ impl Args {
         }
         if self.check {
             words.push("--check".to_owned());
+        }
+        if self.ablate {
+            words.push("--ablate".to_owned());
+            words.extend(self.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]));
         }
         words
     }

@@ -31,6 +31,8 @@ pub enum Scenario {
     Restore,
     /// A clone whose monitor was started before it was needed
     RestorePrespawned,
+    /// What a command does that is not a service: choose the engine, then restore
+    Command,
     /// A machine that was restored beforehand and waits in the pool
     ClaimParked,
     /// A machine that boots and one that is restored, to the first output of Python
@@ -72,6 +74,7 @@ impl Scenario {
                     | Self::ColdBoot
                     | Self::Restore
                     | Self::RestorePrespawned
+                    | Self::Command
                     | Self::PythonStart
                     | Self::WorkingSet
                     | Self::Bubblewrap

@@ -34,6 +34,9 @@ pub fn main() -> ExitCode {
             return if help { ExitCode::SUCCESS } else { ExitCode::from(OWN_FAILURE) };
         }
     };
+    if let Err(error) = rekindle::tuning::read_environment() {
+        return failure::report(&anyhow::Error::new(error));
+    }
     rekindle::host::allocator::keep_freed_memory();
     // A service has a log of its own, and as many threads as the host has cores; a command needs few.
     let mut builder = tokio::runtime::Builder::new_multi_thread();

@@ -29,6 +29,7 @@ pub(crate) enum WhenEmpty {
 #[derive(Debug)]
 pub(crate) struct ReadyQueue<T> {
     when_empty: WhenEmpty,
+    kept: usize,
     state: Mutex<State<T>>,
     changed: Condvar,
 }
@@ -49,7 +50,12 @@ impl<T> ReadyQueue<T> {
     /// An empty one.
     pub(crate) const fn new(when_empty: WhenEmpty) -> Self {
         let state = State { things: Vec::new(), wanted: true, waiting: 0, failed: None, closed: false };
-        Self { when_empty, state: Mutex::new(state), changed: Condvar::new() }
+        Self { when_empty, kept: KEPT, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// The same with nothing kept: one is made when somebody waits for it.
+    pub(crate) fn on_demand(self) -> Self {
+        Self { kept: 0, ..self }
     }
 
     /// Makes what is missing until the stock is closed.
@@ -114,7 +120,7 @@ impl<T> ReadyQueue<T> {
             if state.closed {
                 return false;
             }
-            if !state.wanted || state.things.len() >= KEPT {
+            if !self.lacks_one(&state) {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
@@ -128,6 +134,11 @@ impl<T> ReadyQueue<T> {
                 return true;
             }
         }
+    }
+
+    /// Whether one more is of use: for the stock, or for somebody who waits.
+    fn lacks_one(&self, state: &State<T>) -> bool {
+        state.wanted && state.things.len() < self.kept.max(state.waiting.min(1))
     }
 
     fn put(&self, made: io::Result<T>) {

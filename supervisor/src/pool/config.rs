@@ -7,7 +7,11 @@ use super::policy::{Bounds, Demand};
 use super::template_counts::Room;
 use crate::config::TemplateName;
 use crate::store::Snapshot;
+use crate::tuning::{self, Mechanism};
 use crate::vm::TemplateSource;
+
+/// Long enough for a first program on a host of one or two processors.
+const HEAD_START: Duration = Duration::from_millis(200);
 
 /// A template machines are handed out of.
 #[derive(Debug)]
@@ -90,7 +94,7 @@ impl PoolConfig {
             max_queued: 256,
             max_queued_per_tenant: 64,
             fill_parallel: 2,
-            head_start: Duration::from_millis(200),
+            head_start: if tuning::on(Mechanism::HeadStart) { HEAD_START } else { Duration::ZERO },
             first_backoff: Duration::from_secs(1),
             longest_backoff: Duration::from_secs(60),
             renew_deadline: Duration::from_secs(10),

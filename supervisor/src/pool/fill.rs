@@ -11,6 +11,7 @@ use super::template_counts::Kind;
 use crate::agent::{AgentError, Code, ExecuteRequest, Finished, Language, Outcome, Program, Refusal};
 use crate::host::cgroup::CpuWeight;
 use crate::host::disk::LowDisk;
+use crate::tuning::{self, Mechanism};
 use crate::vm::{Identity, Plan, StartError, Vm, VmHost, prespawn_clone, restore_clone};
 
 /// How long each program that primes a machine may take, on a busy host.
@@ -45,7 +46,8 @@ pub(super) async fn fill(
     after: Duration,
     mut closing: watch::Receiver<bool>,
 ) -> Result<Ready, FillError> {
-    let plan = Plan { cpu_weight: CpuWeight::Spare, ..template.source.plan() };
+    let cpu_weight = if tuning::on(Mechanism::CpuWeight) { CpuWeight::Spare } else { CpuWeight::InUse };
+    let plan = Plan { cpu_weight, ..template.source.plan() };
     let made = async {
         tokio::time::sleep(after).await;
         match kind {

@@ -19,6 +19,7 @@ use super::phases::{Plan, Prespawned, Reserved, ScratchPlan};
 use super::working_set;
 use crate::engine::{IoThrottle, SnapshotFiles, Stopwatch};
 use crate::store::Snapshot;
+use crate::tuning::{self, Mechanism};
 
 /// A clone may keep silent for one part in so many of the plan's deadline: far longer than one takes on a busy
 /// host, and short enough that whoever waits sees the second.
@@ -34,7 +35,9 @@ pub async fn restore_clone(
     plan: &Plan,
     identity: &Identity,
 ) -> Result<Vm, StartError> {
-    working_set::bring_in(snapshot);
+    if tuning::on(Mechanism::WorkingSet) {
+        working_set::bring_in(snapshot);
+    }
     let (began, mut watch) = (Instant::now(), Stopwatch::start());
     let patience = plan.deadline / PATIENCE_PARTS;
     let first = reserve(host, snapshot, plan).await?.answering_within(patience);
@@ -73,7 +76,9 @@ pub fn files(snapshot: &Snapshot) -> SnapshotFiles {
         bytes_per_second: traffic.bytes_per_second,
         operations_per_second: traffic.operations_per_second,
     });
-    let copied = snapshot.working_set().map_or_else(Default::default, |set| set.copied().collect());
+    let prefault = tuning::on(Mechanism::PrefaultClones);
+    let set = snapshot.working_set().filter(|_| prefault);
+    let copied = set.map_or_else(Default::default, |set| set.copied().collect());
     SnapshotFiles { io, copied, ..SnapshotFiles::in_dir(snapshot.dir()) }
 }
 

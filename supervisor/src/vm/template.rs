@@ -23,6 +23,7 @@ use crate::host::cgroup::CpuWeight;
 use crate::store::{
     Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, Staging, Store, StoreError, Traffic,
 };
+use crate::tuning;
 
 /// A template's clock runs so far behind; see [`Identity::clock_behind`].
 const CLOCK_BEHIND: Duration = Duration::from_secs(24 * 60 * 60);
@@ -124,11 +125,13 @@ pub struct TemplateSource {
 }
 
 impl TemplateSource {
-    /// Finds the kernel and the image a recipe names.
+    /// Finds the kernel and the image a recipe names, and has the agent leave out what is switched off
+    /// ([`tuning`]).
     ///
     /// # Errors
     /// When one of them has not been built.
-    pub fn find(recipe: Recipe, artifacts: &Artifacts) -> Result<Self, StoreError> {
+    pub fn find(mut recipe: Recipe, artifacts: &Artifacts) -> Result<Self, StoreError> {
+        recipe.kernel_args.extend(tuning::guest_argument());
         Ok(Self { kernel: artifacts.kernel()?, image: artifacts.image(&recipe.image)?, recipe })
     }
 

@@ -43,7 +43,7 @@ pub fn run(cache: &Cache, program: &Path, template: &str, words: &[String], out:
             let report = report?;
             fs::copy(report.path(), out.join(report.file_name()))?;
         }
-        eprintln!("reports, copied out of the lab: {}/report.{{html,md,json}}", out.display());
+        eprintln!("reports, copied out of the lab: {}", out.display());
     }
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }

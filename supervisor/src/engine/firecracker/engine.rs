@@ -9,6 +9,7 @@ use crate::engine::{
 };
 use crate::host::cpu::CpuIdentity;
 use crate::host::process::prepare_cells;
+use crate::tuning::{self, Mechanism};
 
 /// Memory of the program, its copy in the jail, and the kernel on its behalf, in MiB.
 const PROGRAM_MIB: u64 = 64;
@@ -29,7 +30,7 @@ pub enum Confinement {
 pub struct FirecrackerEngine {
     pub(super) firecracker: FoundFirecracker,
     pub(super) confinement: Confinement,
-    pub(super) jail_binaries: JailBinaries,
+    pub(super) jail_binaries: Option<JailBinaries>,
     identity: EngineIdentity,
     capabilities: Capabilities,
 }
@@ -57,7 +58,7 @@ impl FirecrackerEngine {
             thread_overhead: 16,
         };
         prepare_cells();
-        let jail_binaries = JailBinaries::of(&firecracker.path);
+        let jail_binaries = tuning::on(Mechanism::JailBinaries).then(|| JailBinaries::of(&firecracker.path));
         Self { firecracker, confinement, jail_binaries, identity, capabilities }
     }
 }

@@ -57,9 +57,9 @@ pub(super) async fn start(
     jail.allow_file_size(writes);
     let agent = if boots { AgentSocket::booting(&jail, operation)? } else { AgentSocket::listening() };
     let metrics = Metrics::open(&jail, operation)?;
-    if engine.confinement == Confinement::Jailed {
+    if let (Confinement::Jailed, Some(binaries)) = (engine.confinement, &engine.jail_binaries) {
         let dir = home.work_dir.parent().unwrap_or(&home.work_dir);
-        engine.jail_binaries.place(dir, &jail.program(programs));
+        binaries.place(dir, &jail.program(programs));
     }
     watch.stage("files");
 

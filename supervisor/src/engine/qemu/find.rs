@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use super::memo;
 use super::version::QemuVersion;
+use crate::tuning::{self, Mechanism};
 
 /// Overrides where the program is looked for.
 const PROGRAM_ENV: &str = "REKINDLE_QEMU";
@@ -78,7 +79,7 @@ pub fn find(configured: Option<&Path>) -> Result<FoundQemu, FindError> {
         Some(path) => return Err(FindError::Missing { path: Some(path) }),
         None => on_path().ok_or(FindError::Missing { path: None })?,
     };
-    let place = memo::place();
+    let place = tuning::on(Mechanism::QemuVersion).then(memo::place).flatten();
     let recalled = place.as_deref().and_then(|place| memo::recall(place, &path));
     let line = match recalled {
         Some(line) => line,

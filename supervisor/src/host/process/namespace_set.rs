@@ -17,7 +17,7 @@ use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::Once;
+use std::sync::{LazyLock, Once};
 use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
@@ -29,12 +29,16 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, pidfd_
 use super::spawn::reap_later;
 use crate::host::readable::watch_readable;
 use crate::host::ready_queue::{ReadyQueue, WhenEmpty};
+use crate::tuning::{self, Mechanism};
 
 /// Does nothing until its standard input ends, which is held by the supervisor.
 const LEADER: [&str; 3] = ["/bin/sh", "-c", "read -r _"];
 
 /// Namespace sets that wait for a child.
-static READY: ReadyQueue<NamespaceSet> = ReadyQueue::new(WhenEmpty::Hurry);
+static READY: LazyLock<ReadyQueue<NamespaceSet>> = LazyLock::new(|| {
+    let queue = ReadyQueue::new(WhenEmpty::Hurry);
+    if tuning::on(Mechanism::NamespaceSets) { queue } else { queue.on_demand() }
+});
 
 /// Namespaces for one program.
 #[derive(Debug)]

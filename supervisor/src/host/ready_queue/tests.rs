@@ -75,3 +75,23 @@ fn who_waits_hears_why_there_is_none_and_asking_again_tries_again() {
     stock.close();
     maker.join().expect("it ends");
 }
+
+#[test]
+fn on_demand_none_is_made_before_somebody_waits_for_it() {
+    let stock = Arc::new(ReadyQueue::new(WhenEmpty::Hurry).on_demand());
+    assert!(!stock.lacks_one(&stock.lock()), "nobody waits yet");
+    stock.lock().waiting = 1;
+    assert!(stock.lacks_one(&stock.lock()));
+    stock.lock().things.push(7);
+    assert!(!stock.lacks_one(&stock.lock()), "one is enough");
+    stock.lock().waiting = 0;
+    assert_eq!(stock.take_ready(), Some(7));
+
+    let maker = thread::spawn({
+        let stock = stock.clone();
+        move || stock.fill(|| Ok(8))
+    });
+    assert_eq!(stock.take().expect("made for whoever waits"), 8);
+    stock.close();
+    maker.join().expect("it ends");
+}

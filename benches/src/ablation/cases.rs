@@ -1,0 +1,90 @@
+//! Which figure each mechanism claims to move.
+
+use rekindle::engine::EngineKind;
+
+use crate::scenario::Scenario;
+
+/// A mechanism that only saves time, and what it should show in.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// Its name; for most the one of its switch.
+    pub name: &'static str,
+    /// How it is left out.
+    pub off: Off,
+    /// The figures that callers see.
+    pub figures: &'static [Claim],
+    /// The only engine that has it.
+    pub engine: Option<EngineKind>,
+}
+
+/// How a mechanism is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Off {
+    /// By its switch, in a run of its own.
+    Switch,
+    /// It has a setting of its own, and a scenario without it takes turns with the one that has it: that one's series.
+    Beside(Claim),
+}
+
+/// A series of a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The series; all are times.
+    pub series: &'static str,
+}
+
+const fn claim(scenario: Scenario, series: &'static str) -> Claim {
+    Claim { scenario, series }
+}
+
+const COMMAND: Claim = claim(Scenario::Command, "command_output");
+const RESTORE: Claim = claim(Scenario::Restore, "restore_output");
+const USABLE: Claim = claim(Scenario::Restore, "restore_usable");
+const COLD: Claim = claim(Scenario::Restore, "restore_cold_usable");
+const CLAIM: Claim = claim(Scenario::ClaimParked, "claim_parked_output");
+const PYTHON: Claim = claim(Scenario::FirstPython, "first_python");
+const NODE: Claim = claim(Scenario::FirstNode, "first_node");
+const PRESPAWNED: Claim = claim(Scenario::RestorePrespawned, "restore_prespawned_output");
+const EXECUTION: Claim = claim(Scenario::ExecRoundtrip, "exec_roundtrip");
+
+const fn switch(name: &'static str, figures: &'static [Claim]) -> Case {
+    Case { name, off: Off::Switch, figures, engine: None }
+}
+
+const fn firecracker(name: &'static str, figures: &'static [Claim]) -> Case {
+    Case { engine: Some(EngineKind::Firecracker), ..switch(name, figures) }
+}
+
+/// Every mechanism there is a switch for, and those with a setting.
+pub const CASES: [Case; 15] = [
+    firecracker("jail_binaries", &[RESTORE]),
+    firecracker("namespace_sets", &[RESTORE]),
+    firecracker("prefault_clones", &[RESTORE, PYTHON]),
+    Case { engine: Some(EngineKind::Qemu), ..switch("qemu_version", &[COMMAND]) },
+    switch("working_set", &[COLD]),
+    switch("head_start", &[CLAIM]),
+    switch("cpu_weight", &[CLAIM]),
+    Case { name: "prespawned", off: Off::Beside(RESTORE), figures: &[PRESPAWNED], engine: None },
+    switch("hugepage_text", &[RESTORE]),
+    switch("affinity", &[RESTORE]),
+    switch("prefault", &[RESTORE]),
+    switch("preopened", &[USABLE]),
+    switch("settle", &[RESTORE]),
+    switch("prepared_interpreters", &[PYTHON, NODE]),
+    switch("spare_cgroup", &[RESTORE, EXECUTION]),
+];
+
+impl Case {
+    /// What has to be measured for it.
+    #[must_use]
+    pub fn scenarios(&self) -> Vec<Scenario> {
+        let mut all: Vec<Scenario> = self.figures.iter().map(|figure| figure.scenario).collect();
+        if let Off::Beside(other) = self.off {
+            all.push(other.scenario);
+        }
+        all.dedup();
+        all
+    }
+}
