@@ -57,7 +57,7 @@ impl Served {
             max_streams: 128,
             facts: HostFacts::default(),
         };
-        let authenticator = Authenticator::new(None, false);
+        let authenticator = Authenticator::new(None, false)?;
         let server = Server::new(service.clone(), authenticator, Arc::new(Audit::to_log()), options).await?;
         let handle = server.handle();
         let listeners = Listeners::default().socket(&socket, 0o600, None).await?;

@@ -3,6 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
+use rekindle::agent::{AgentError, Refusal};
+
 use super::OWN_FAILURE;
 
 /// A program that the sandbox does not have, or that may not be executed there: the caller's mistake and not a
@@ -24,6 +26,16 @@ impl NotStarted {
     pub const MISSING: u8 = 127;
     /// It may not be executed.
     pub const FORBIDDEN: u8 = 126;
+}
+
+/// A program that could not be started, by whose fault it is.
+pub fn not_started(error: AgentError) -> anyhow::Error {
+    let code = match error.refusal() {
+        Some(Refusal::NotFound) => NotStarted::MISSING,
+        Some(Refusal::PermissionDenied) => NotStarted::FORBIDDEN,
+        _ => return anyhow::Error::new(error).context("the program could not be started"),
+    };
+    NotStarted { reason: error.to_string(), code }.into()
 }
 
 /// Prints the chain of an error and returns what to exit with: the code for our own failures, unless the error has

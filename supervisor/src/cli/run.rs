@@ -7,8 +7,8 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use rekindle::agent::{
     AgentError, Code, Command, Diagnosis, EnvVar, Event, ExecuteRequest, Finished, GuestPath, Interpreter,
-    Language, Outcome, Output, OutputStream, Program, Refusal, SandboxLimits, Stdin, StdinWriter,
-    TransferPatience, UploadOptions, Usage,
+    Language, Outcome, Output, OutputStream, Program, SandboxLimits, Stdin, StdinWriter, TransferPatience,
+    UploadOptions, Usage,
 };
 use rekindle::vm::{self, Death, Identity, Lost, Vm};
 use serde::Serialize;
@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::args::RunOptions;
-use super::failure::NotStarted;
+use super::failure;
 use super::remote::quantity;
 use super::setup::Setup;
 use super::stages::{Breakdown, StageClock};
@@ -72,12 +72,10 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     let source = setup.source(&options.template)?;
     let most = u64::from(source.recipe.memory_mib) << 20;
     if let Some(asked) = options.memory.filter(|asked| *asked > most) {
+        let (asked, most, name) = (quantity::size(asked), quantity::size(most), &options.template);
         bail!(
-            "--memory of {} is more than the machines of {} have, {}\n\
-             hint: leave it out, or use a template with more memory_mib",
-            quantity::size(asked),
-            options.template,
-            quantity::size(most)
+            "--memory of {asked} is more than the machines of {name} have, {most}\n\
+             hint: leave it out, or use a template with more memory_mib"
         );
     }
     stages.stage("setup");
@@ -173,7 +171,7 @@ async fn use_sandbox(
     if !uploads.is_empty() {
         stages.stage("put");
     }
-    let mut execution = agent.execute(request).await.map_err(not_started)?;
+    let mut execution = agent.execute(request).await.map_err(failure::not_started)?;
     if let Some(stdin) = execution.take_stdin() {
         tokio::spawn(forward_stdin(stdin));
     }
@@ -186,16 +184,6 @@ async fn use_sandbox(
     };
     stages.stage("execute");
     Ok(finished)
-}
-
-/// A program that could not be started, by whose fault it is.
-fn not_started(error: AgentError) -> anyhow::Error {
-    let code = match error.refusal() {
-        Some(Refusal::NotFound) => NotStarted::MISSING,
-        Some(Refusal::PermissionDenied) => NotStarted::FORBIDDEN,
-        _ => return anyhow::Error::new(error).context("the program could not be started"),
-    };
-    NotStarted { reason: error.to_string(), code }.into()
 }
 
 /// Copies out what was asked for, everything that can be even when something cannot.
