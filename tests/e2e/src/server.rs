@@ -73,7 +73,12 @@ impl Server {
     pub fn launch(data: &Path, settings: &[&str]) -> Self {
         let socket = data.join("serve.sock");
         let mut command = command(data, &["serve"]);
-        let own = [format!("listen.socket={}", socket.display()), "sandbox.default_template=minimal".into()];
+        let own = [
+            format!("listen.socket={}", socket.display()),
+            "sandbox.default_template=minimal".into(),
+            // Tests of many sandboxes wait for their turn on a slow machine.
+            "pool.max_queue_wait_s=600".into(),
+        ];
         for setting in own.iter().map(String::as_str).chain(settings.iter().copied()) {
             command.args(["--set", setting]);
         }

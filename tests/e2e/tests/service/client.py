@@ -115,6 +115,7 @@ def transfer(sandboxes, message, sandbox):
         yield message("UploadRequest", file=message("UploadFile", sandbox=sandbox, path=b"deep/er/random"))
         for at in range(0, SIZE, PIECE):
             yield message("UploadRequest", chunk=content[at : at + PIECE])
+        yield message("UploadRequest", end=message("UploadEnd"))
 
     file = sandboxes.Upload(pieces(), timeout=PATIENCE).file
     assert (file.size, file.sha256) == (SIZE, digest), file
