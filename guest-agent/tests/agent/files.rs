@@ -454,8 +454,12 @@ async fn a_tree_is_removed_only_when_asked_and_only_itself() {
 #[tokio::test]
 async fn a_tree_deeper_than_there_are_descriptors_is_removed_whole() {
     let agent = agent!();
-    let deep = "mkdir deep; cd deep; i=0; while [ $i -lt 3000 ]; do mkdir d e; : > f; cd d; i=$((i+1)); done";
-    agent.shell(deep).await;
+    let limit = std::process::Command::new("prlimit")
+        .args(["--pid", &agent.pid().to_string(), "--nofile=256:256"])
+        .status();
+    assert!(limit.expect("prlimit is there").success());
+    let levels = "i=0; while [ $i -lt 1000 ]; do mkdir d e; : > f; cd d; i=$((i+1)); done";
+    agent.shell(&format!("mkdir deep; cd deep; {levels}")).await;
     agent.shell("mkdir beside; : > beside/kept; ln -s ../beside deep/link").await;
     agent.client.remove(&path("deep"), true, SOON).await.expect("removed");
     assert!(!agent.home.join("deep").exists());
