@@ -70,7 +70,7 @@ async fn executions_do_what_their_words_say() {
     let flood = client.run(shell("flood 1000000")).await.expect("it ran");
     assert!(flood.stdout.truncated);
     assert_eq!(flood.stdout.total_bytes, 1_000_000);
-    let kept = flood.stdout.kept_path.expect("kept");
+    let kept = flood.stdout.spilled_path.expect("kept");
     let mut whole = Vec::new();
     client.download(&kept, u64::MAX, &mut whole, PATIENCE).await.expect("downloaded");
     assert_eq!(whole.len(), 1_000_000);

@@ -114,7 +114,7 @@ impl Execution {
             (Some(_), _) => wire::Interpreter::Plain,
         };
         let running = RunningExecution { pid: child.pid, pidfd: child.pidfd, group, terminal: ends.terminal };
-        let spill_cap = sandbox.kept_output_bytes;
+        let spill_cap = sandbox.spilled_output_bytes;
         Ok(Self {
             agent: agent.clone(),
             id,
@@ -351,14 +351,14 @@ async fn collected(pumped: Option<Pumped>) -> wire::CollectedOutput {
     } else {
         None
     };
-    let (kept_path, kept_bytes) = kept.unwrap_or((PathBuf::new(), 0));
+    let (spilled_path, spilled_bytes) = kept.unwrap_or((PathBuf::new(), 0));
     wire::CollectedOutput {
         text: collected.text,
         truncated,
         total_bytes: collected.total_bytes,
         total_chars: collected.total_chars,
-        kept_path: kept_path.into_os_string().into_vec().into(),
-        kept_bytes,
+        spilled_path: spilled_path.into_os_string().into_vec().into(),
+        spilled_bytes,
     }
 }
 

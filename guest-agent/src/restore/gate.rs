@@ -14,7 +14,7 @@ pub struct Sandbox {
     /// Largest file that may be uploaded.
     pub upload_bytes: u64,
     /// Full output kept for each stream of an execution.
-    pub kept_output_bytes: u64,
+    pub spilled_output_bytes: u64,
 }
 
 /// Whether callers may use this guest.

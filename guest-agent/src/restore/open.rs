@@ -98,6 +98,6 @@ fn apply(agent: &Agent, request: wire::RestoreRequest) -> Result<Sandbox, Failur
     Ok(Sandbox {
         env: request.env,
         upload_bytes: or_default(limits.upload_bytes, DEFAULT_UPLOAD_BYTES),
-        kept_output_bytes: or_default(limits.kept_output_bytes, DEFAULT_KEPT_OUTPUT_BYTES),
+        spilled_output_bytes: or_default(limits.spilled_output_bytes, DEFAULT_KEPT_OUTPUT_BYTES),
     })
 }

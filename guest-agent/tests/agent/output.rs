@@ -88,7 +88,7 @@ async fn the_limit_counts_characters_and_exactly_that_many_are_not_cut() {
     assert!(!exact.truncated, "{} characters", exact.total_chars);
     assert_eq!(exact.text, "é".repeat(DEFAULT_OUTPUT_LIMIT));
     assert_eq!(exact.total_bytes, 2 * DEFAULT_OUTPUT_LIMIT as u64);
-    assert_eq!(exact.kept_path, None);
+    assert_eq!(exact.spilled_path, None);
     let more = agent.run(print(2 * DEFAULT_OUTPUT_LIMIT + 2)).await.stdout;
     assert!(more.truncated);
     assert_eq!(more.text.chars().count(), DEFAULT_OUTPUT_LIMIT);
@@ -128,22 +128,22 @@ async fn what_was_cut_is_kept_exactly_and_can_be_downloaded() {
     let expected = collector.finish();
     assert_eq!(stdout.text, expected.text);
     assert_eq!((stdout.total_bytes, stdout.total_chars), (expected.total_bytes, expected.total_chars));
-    assert_eq!(stdout.kept_bytes, content.len() as u64);
+    assert_eq!(stdout.spilled_bytes, content.len() as u64);
     let mut kept = Vec::new();
-    let at = stdout.kept_path.expect("it is kept");
+    let at = stdout.spilled_path.expect("it is kept");
     agent.client.download(&at, 1 << 20, &mut kept, PATIENCE).await.expect("downloaded");
     assert!(kept == content, "{} bytes kept of {}", kept.len(), content.len());
-    assert_eq!(finished.stderr.kept_path, None, "what was not cut is not kept");
+    assert_eq!(finished.stderr.spilled_path, None, "what was not cut is not kept");
 }
 
 #[tokio::test]
 async fn keeping_is_capped_and_says_so() {
-    let limits = Some(SandboxLimits { kept_output_bytes: 100_000, ..SandboxLimits::default() });
+    let limits = Some(SandboxLimits { spilled_output_bytes: 100_000, ..SandboxLimits::default() });
     let agent = agent!(Setup { restore: RestoreRequest { limits, ..restore_request() }, ..Setup::default() });
     let finished = agent.run(shell("head -c 1000000 /dev/zero | tr '\\0' x")).await;
     assert_eq!(finished.stdout.total_bytes, 1_000_000);
-    assert_eq!(finished.stdout.kept_bytes, 100_000);
-    let at = finished.stdout.kept_path.expect("it is kept");
+    assert_eq!(finished.stdout.spilled_bytes, 100_000);
+    let at = finished.stdout.spilled_path.expect("it is kept");
     let info = agent.client.stat(&at, false, SOON).await.expect("it is there");
     assert_eq!(info.size, 100_000);
 }
@@ -154,7 +154,7 @@ async fn only_so_many_outputs_are_kept_and_the_oldest_go_first() {
     let mut kept = Vec::new();
     for _ in 0..MAX_KEPT_OUTPUTS + 3 {
         let finished = agent.run(shell("head -c 5000 /dev/zero")).await;
-        kept.push(finished.stdout.kept_path.expect("it is kept"));
+        kept.push(finished.stdout.spilled_path.expect("it is kept"));
         agent.run(shell("echo small")).await;
     }
     for (age, at) in kept.iter().rev().enumerate() {
@@ -170,6 +170,6 @@ async fn a_full_disk_costs_the_kept_file_and_nothing_else() {
     let finished = agent.run(shell("head -c 3000000 /dev/zero | tr '\\0' x")).await;
     assert_eq!(finished.outcome, Outcome::Exited(0));
     assert_eq!(finished.stdout.total_bytes, 3_000_000);
-    assert!(finished.stdout.kept_bytes <= 64 * 1024);
+    assert!(finished.stdout.spilled_bytes <= 64 * 1024);
     agent.answers().await;
 }

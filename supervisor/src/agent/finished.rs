@@ -89,9 +89,9 @@ pub struct Output {
     pub total_chars: u64,
     /// Where in the sandbox the exact bytes are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kept_path: Option<GuestPath>,
+    pub spilled_path: Option<GuestPath>,
     /// How many of them are kept.
-    pub kept_bytes: u64,
+    pub spilled_bytes: u64,
 }
 
 /// What an execution took.
@@ -167,8 +167,8 @@ impl Output {
             mut truncated,
             total_bytes,
             total_chars,
-            kept_path,
-            kept_bytes,
+            spilled_path,
+            spilled_bytes,
         } = collected;
         if total_chars > total_bytes || total_bytes > total_chars.saturating_mul(MAX_CHAR_BYTES) {
             return Err("output whose totals contradict each other");
@@ -177,24 +177,24 @@ impl Output {
         if truncated && total_chars <= chars || !truncated && total_chars != chars {
             return Err("output whose length contradicts its totals");
         }
-        if kept_bytes > total_bytes {
+        if spilled_bytes > total_bytes {
             return Err("more output kept than was written");
         }
-        let kept_path = match kept_path {
+        let spilled_path = match spilled_path {
             none if none.is_empty() => None,
             path if truncated && path.starts_with(b"/") => {
                 Some(GuestPath::told(&path).map_err(|_| "output kept at an impossible path")?)
             }
             _ => return Err("output kept at an impossible path"),
         };
-        if kept_path.is_none() && kept_bytes != 0 {
+        if spilled_path.is_none() && spilled_bytes != 0 {
             return Err("output kept nowhere");
         }
         if let Some(shorter) = output::shorten(&text, limit) {
             text = shorter;
             truncated = true;
         }
-        Ok(Self { text, truncated, total_bytes, total_chars, kept_path, kept_bytes })
+        Ok(Self { text, truncated, total_bytes, total_chars, spilled_path, spilled_bytes })
     }
 }
 

@@ -137,8 +137,8 @@ fn output(output: &Output) -> v1::Output {
         truncated: output.truncated,
         total_bytes: output.total_bytes,
         total_chars: output.total_chars,
-        kept_path: output.kept_path.as_ref().map(|path| bytes(path.as_bytes())).unwrap_or_default(),
-        kept_bytes: output.kept_bytes,
+        spilled_path: output.spilled_path.as_ref().map(|path| bytes(path.as_bytes())).unwrap_or_default(),
+        spilled_bytes: output.spilled_bytes,
     }
 }
 

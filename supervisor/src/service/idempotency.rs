@@ -205,7 +205,7 @@ impl Keys {
 /// The memory that a result holds.
 fn weight(executed: &Executed) -> usize {
     let output = |output: &Output| {
-        output.text.capacity() + output.kept_path.as_ref().map_or(0, |path| path.as_bytes().len())
+        output.text.capacity() + output.spilled_path.as_ref().map_or(0, |path| path.as_bytes().len())
     };
     let Finished { stdout, stderr, diagnosis, .. } = &*executed.finished;
     let subject = diagnosis.as_ref().map_or(0, |diagnosis| diagnosis.subject.capacity());

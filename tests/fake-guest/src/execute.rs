@@ -246,15 +246,15 @@ impl Output {
     fn collect(self, guest: &Guest, name: &str) -> wire::CollectedOutput {
         let collected = self.collector.finish();
         let path = format!("/run/rekindle/output/{name}");
-        let kept_bytes = self.kept.len() as u64;
+        let spilled_bytes = self.kept.len() as u64;
         let kept = collected.truncated && guest.files().put(path.as_bytes(), self.kept.into(), 0).is_ok();
         wire::CollectedOutput {
             text: collected.text,
             truncated: collected.truncated,
             total_bytes: collected.total_bytes,
             total_chars: collected.total_chars,
-            kept_path: if kept { path.into() } else { Bytes::new() },
-            kept_bytes: if kept { kept_bytes } else { 0 },
+            spilled_path: if kept { path.into() } else { Bytes::new() },
+            spilled_bytes: if kept { spilled_bytes } else { 0 },
         }
     }
 }

@@ -71,8 +71,8 @@ fn totals_that_contradict_the_text_are_refused() {
         CollectedOutput { total_bytes: 21, ..honest.clone() },
         CollectedOutput { total_chars: u64::MAX, total_bytes: u64::MAX, ..honest.clone() },
         CollectedOutput { truncated: true, ..honest.clone() },
-        CollectedOutput { kept_bytes: 1, ..honest.clone() },
-        CollectedOutput { kept_path: "/var/full".into(), ..honest.clone() },
+        CollectedOutput { spilled_bytes: 1, ..honest.clone() },
+        CollectedOutput { spilled_path: "/var/full".into(), ..honest.clone() },
     ];
     for lie in lies {
         assert!(stdout(lie.clone()).is_err(), "{lie:?}");
@@ -85,17 +85,20 @@ fn a_kept_file_must_be_possible() {
         truncated: true,
         total_bytes: 900,
         total_chars: 900,
-        kept_path: "/var/full".into(),
-        kept_bytes: 900,
+        spilled_path: "/var/full".into(),
+        spilled_bytes: 900,
         ..text("head ... tail")
     };
-    assert_eq!(stdout(honest.clone()).expect("honest").kept_path, Some("/var/full".parse().expect("a path")));
+    assert_eq!(
+        stdout(honest.clone()).expect("honest").spilled_path,
+        Some("/var/full".parse().expect("a path"))
+    );
     let lies = [
-        CollectedOutput { kept_bytes: 901, ..honest.clone() },
-        CollectedOutput { kept_path: "relative".into(), ..honest.clone() },
-        CollectedOutput { kept_path: "/nul\0".into(), ..honest.clone() },
-        CollectedOutput { kept_path: vec![b'/'; 5000].into(), ..honest.clone() },
-        CollectedOutput { kept_path: Default::default(), ..honest.clone() },
+        CollectedOutput { spilled_bytes: 901, ..honest.clone() },
+        CollectedOutput { spilled_path: "relative".into(), ..honest.clone() },
+        CollectedOutput { spilled_path: "/nul\0".into(), ..honest.clone() },
+        CollectedOutput { spilled_path: vec![b'/'; 5000].into(), ..honest.clone() },
+        CollectedOutput { spilled_path: Default::default(), ..honest.clone() },
     ];
     for lie in lies {
         assert!(stdout(lie.clone()).is_err(), "{lie:?}");
@@ -168,10 +171,10 @@ proptest! {
         truncated in any::<bool>(),
         total_bytes in any::<u64>(),
         total_chars in any::<u64>(),
-        kept_bytes in any::<u64>(),
+        spilled_bytes in any::<u64>(),
     ) {
         let wire = CollectedOutput {
-            text, truncated, total_bytes, total_chars, kept_bytes, ..CollectedOutput::default()
+            text, truncated, total_bytes, total_chars, spilled_bytes, ..CollectedOutput::default()
         };
         if let Ok(output) = Output::from_wire(wire, 100) {
             let chars = output.text.chars().count();
@@ -188,11 +191,11 @@ fn a_kept_path_keeps_nothing_of_its_frame() {
         truncated: true,
         total_bytes: 1000,
         total_chars: 1000,
-        kept_path: frame.slice(..5),
-        kept_bytes: 1000,
+        spilled_path: frame.slice(..5),
+        spilled_bytes: 1000,
         ..text("short")
     };
-    let kept = stdout(long).expect("possible").kept_path;
+    let kept = stdout(long).expect("possible").spilled_path;
     assert_eq!(kept.as_ref().map(GuestPath::as_bytes), Some(&b"/kept"[..]));
     assert!(frame.is_unique(), "the frame is freed with the message");
 }

@@ -12,8 +12,8 @@ fn executed(bytes: usize) -> Executed {
         truncated: false,
         total_bytes: bytes as u64,
         total_chars: bytes as u64,
-        kept_path: None,
-        kept_bytes: 0,
+        spilled_path: None,
+        spilled_bytes: 0,
     };
     let finished = Finished {
         outcome: Outcome::Exited(0),

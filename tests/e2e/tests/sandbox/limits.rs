@@ -151,7 +151,7 @@ async fn endless_output_comes_back_as_four_thousand_characters_and_exact_totals(
     assert_eq!((stdout.total_bytes, stdout.total_chars, stdout.truncated), (total, total, true));
     assert!(stdout.text.chars().count() <= SHOWN, "{}", stdout.text.chars().count());
     assert!(stdout.text.starts_with("y\ny\n") && stdout.text.ends_with("y\ny\n"));
-    assert!(stdout.kept_bytes > 0 && stdout.kept_bytes <= total && stdout.kept_path.is_some());
+    assert!(stdout.spilled_bytes > 0 && stdout.spilled_bytes <= total && stdout.spilled_path.is_some());
     answers(&vm).await;
     vm.stop().await;
 }

@@ -76,12 +76,12 @@ fn cut(name: &str, output: &Output) -> Option<String> {
     let shown = output.text.chars().count();
     let total = output.total_chars;
     let mut note = format!("{name} was shortened to {shown} of {total} characters");
-    if output.kept_path.is_empty() {
+    if output.spilled_path.is_empty() {
         note.push_str("; --stream or --output-limit shows more");
     } else {
         note.push_str(&format!(
             "; `rekindle get` all of it from {}",
-            super::escape::bytes(&output.kept_path)
+            super::escape::bytes(&output.spilled_path)
         ));
     }
     output.truncated.then_some(note)
@@ -100,7 +100,7 @@ mod tests {
         let lost = Output { truncated: true, total_chars: 9, ..whole };
         let note = cut("stdout", &lost).expect("it was cut");
         assert_eq!(note, "stdout was shortened to 3 of 9 characters; --stream or --output-limit shows more");
-        let kept = Output { kept_path: bytes::Bytes::from_static(b"/x\x1b/out"), ..lost };
+        let kept = Output { spilled_path: bytes::Bytes::from_static(b"/x\x1b/out"), ..lost };
         let note = cut("stdout", &kept).expect("it was cut");
         assert!(note.ends_with("`rekindle get` all of it from /x\\u{1b}/out"), "{note}");
     }

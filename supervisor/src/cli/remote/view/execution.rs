@@ -27,8 +27,8 @@ struct Output {
     total_bytes: u64,
     total_chars: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    kept_path: Option<String>,
-    kept_bytes: u64,
+    spilled_path: Option<String>,
+    spilled_bytes: u64,
 }
 
 /// What it took.
@@ -69,14 +69,14 @@ impl Execution {
 
 impl From<v1::Output> for Output {
     fn from(from: v1::Output) -> Self {
-        let kept = String::from_utf8_lossy(&from.kept_path).into_owned();
+        let kept = String::from_utf8_lossy(&from.spilled_path).into_owned();
         Self {
             text: from.text,
             truncated: from.truncated,
             total_bytes: from.total_bytes,
             total_chars: from.total_chars,
-            kept_path: Some(kept).filter(|path| !path.is_empty()),
-            kept_bytes: from.kept_bytes,
+            spilled_path: Some(kept).filter(|path| !path.is_empty()),
+            spilled_bytes: from.spilled_bytes,
         }
     }
 }
