@@ -1,13 +1,12 @@
 //! The host's disk: it is handed out once, and when somebody else fills it nothing new is begun and nothing is lost.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use bytes::Bytes;
 use rekindle::pool::PoolConfig;
 use rekindle_api::Code;
 use rekindle_api::v1::{self, ErrorReason};
+use rekindle_test_support::small_disk::SmallDisk;
 
 use crate::files::{download, file, read, upload};
 use crate::place::{MIB, Place, Wishes, refused, until};
@@ -15,38 +14,9 @@ use crate::place::{MIB, Place, Wishes, refused, until};
 /// Scratch disk of the test's template, in MiB.
 const DISK: u64 = 16;
 
-/// A small file system in memory, gone with this.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    fn mount(mib: u64) -> Result<Self, String> {
-        let dir = tempfile::tempdir().expect("a directory");
-        let size = format!("size={mib}m");
-        let mount =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).output();
-        let done = mount.map_err(|error| format!("no mount: {error}"))?;
-        match done.status.success() {
-            true => Ok(Self(dir)),
-            false => {
-                Err(format!("a file system cannot be mounted: {}", String::from_utf8_lossy(&done.stderr)))
-            }
-        }
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.path()).output();
-    }
-}
-
 #[tokio::test]
 async fn a_disk_that_somebody_else_fills_stops_new_work_and_is_told() {
-    let small = match Small::mount(96) {
+    let small = match SmallDisk::mount(96) {
         Ok(small) => small,
         Err(reason) => rekindle_test_support::skip!("{reason}"),
     };

@@ -1,8 +1,9 @@
 //! What the test suites share: a skip that is reported instead of passing silently, and a word on which
 //! engine a test used.
 //!
-//! Used by tests only. It never starts anything itself.
+//! Used by tests only.
 
+pub mod small_disk;
 pub mod snippets;
 
 use std::fs::OpenOptions;

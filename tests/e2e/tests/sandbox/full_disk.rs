@@ -1,60 +1,16 @@
 //! A host disk that somebody else fills under a guest: an upload is refused, or what was answered is there.
 
-use std::fs::File;
-use std::io::Write as _;
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use rekindle::agent::{AgentError, GuestPath, TransferPatience, UploadOptions};
 use rekindle::host::cgroup::CgroupManager;
 use rekindle::vm::{Identity, UserRange, Vm, VmHost, VmHostConfig, restore_clone};
 use rekindle_e2e::guest::{answers, as_root, output, shell};
+use rekindle_test_support::small_disk::SmallDisk;
 
 /// Size of the file system machines run on: less than their disks are promised.
 const SMALL_MIB: u64 = 160;
 const CONTENT: usize = 24 << 20;
-
-/// A small file system, gone with this.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    fn mount() -> Result<Self, String> {
-        let dir = tempfile::tempdir().expect("a directory");
-        let size = format!("size={SMALL_MIB}m");
-        let mount =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).output();
-        let done = mount.map_err(|error| format!("no mount: {error}"))?;
-        match done.status.success() {
-            true => Ok(Self(dir)),
-            false => {
-                Err(format!("a file system cannot be mounted: {}", String::from_utf8_lossy(&done.stderr)))
-            }
-        }
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Writes until the kernel refuses.
-    fn fill(&self) {
-        let mut filler = File::create(self.path().join("filler")).expect("a file");
-        let block = vec![0xff; 1 << 20];
-        for _ in 0..SMALL_MIB * 2 {
-            if filler.write_all(&block).is_err() {
-                return;
-            }
-        }
-        panic!("it is never full");
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.path()).output();
-    }
-}
 
 async fn upload(vm: &Vm, path: &str, content: &[u8]) -> Result<(), AgentError> {
     let path: GuestPath = path.parse().expect("a path");
@@ -74,7 +30,7 @@ async fn download(vm: &Vm, path: &str) -> Vec<u8> {
 async fn an_upload_to_a_full_host_disk_fails_and_never_becomes_another_file() {
     let lab = lab!();
     let _turn = lab.turn().await;
-    let small = match Small::mount() {
+    let small = match SmallDisk::mount(SMALL_MIB) {
         Ok(small) => small,
         Err(reason) => rekindle_test_support::skip!("{reason}"),
     };
