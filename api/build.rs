@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let descriptors = protox::compile(["rekindle/v1/rekindle.proto"], ["proto"])?;
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("no OUT_DIR")?);
     std::fs::write(out.join("descriptors.bin"), encode(&descriptors))?;
-    tonic_prost_build::configure().bytes(".").compile_fds(descriptors)?;
+    tonic_prost_build::configure().bytes(".").btree_map(".").compile_fds(descriptors)?;
     Ok(())
 }
 

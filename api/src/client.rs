@@ -15,6 +15,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Request, Status};
 use tower::service_fn;
 
+use crate::v1::files_client::FilesClient;
 use crate::v1::host_client::HostClient;
 use crate::v1::sandboxes_client::SandboxesClient;
 
@@ -145,6 +146,8 @@ pub type Transport = InterceptedService<Channel, Bearer>;
 pub struct Client {
     /// Sandboxes.
     pub sandboxes: SandboxesClient<Transport>,
+    /// Files in them.
+    pub files: FilesClient<Transport>,
     /// Facts about the host.
     pub host: HostClient<Transport>,
 }
@@ -166,6 +169,7 @@ impl Client {
         let transport = InterceptedService::new(channel, bearer);
         Ok(Self {
             sandboxes: SandboxesClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
+            files: FilesClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
             host: HostClient::new(transport).max_decoding_message_size(MAX_MESSAGE),
         })
     }

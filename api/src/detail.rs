@@ -1,17 +1,25 @@
-//! Typed details of errors: an [`ErrorDetail`] inside the `google.rpc.Status` that gRPC carries beside a status.
-//! Put in by the server's error table, taken out by clients.
+//! Typed details of errors, inside the `google.rpc.Status` that gRPC carries beside a status: our own [`ErrorDetail`],
+//! and for clients that know only the common ones `ErrorInfo` and `RetryInfo`. Put in by the server's error table,
+//! taken out by clients.
+
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use prost::Message as _;
+use prost::Message;
+use prost_types::{Any, Duration};
 use tonic::{Code, Status};
 
 use crate::v1::ErrorDetail;
 
-/// How the detail is named inside its envelope.
-const TYPE_URL: &str = "type.googleapis.com/rekindle.v1.ErrorDetail";
+/// Who gives the reasons in an `ErrorInfo`.
+pub const DOMAIN: &str = "rekindle";
 
-/// `google.rpc.Status`, as far as it is needed here.
-#[derive(Clone, PartialEq, prost::Message)]
+const DETAIL: &str = "type.googleapis.com/rekindle.v1.ErrorDetail";
+const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
+const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
+
+/// `google.rpc.Status`.
+#[derive(Clone, PartialEq, Message)]
 struct Envelope {
     #[prost(int32, tag = "1")]
     code: i32,
@@ -21,20 +29,38 @@ struct Envelope {
     details: Vec<Any>,
 }
 
-/// `google.protobuf.Any`.
-#[derive(Clone, PartialEq, prost::Message)]
-struct Any {
+/// `google.rpc.ErrorInfo`.
+#[derive(Clone, PartialEq, Message)]
+struct ErrorInfo {
     #[prost(string, tag = "1")]
-    type_url: String,
-    #[prost(bytes = "vec", tag = "2")]
-    value: Vec<u8>,
+    reason: String,
+    #[prost(string, tag = "2")]
+    domain: String,
+    #[prost(btree_map = "string, string", tag = "3")]
+    metadata: BTreeMap<String, String>,
+}
+
+/// `google.rpc.RetryInfo`.
+#[derive(Clone, PartialEq, Message)]
+struct RetryInfo {
+    #[prost(message, optional, tag = "1")]
+    retry_delay: Option<Duration>,
+}
+
+fn any(type_url: &str, message: &impl Message) -> Any {
+    Any { type_url: type_url.to_owned(), value: message.encode_to_vec() }
 }
 
 /// A status that carries a detail.
 #[must_use]
 pub fn status(code: Code, message: String, detail: &ErrorDetail) -> Status {
-    let any = Any { type_url: TYPE_URL.to_owned(), value: detail.encode_to_vec() };
-    let envelope = Envelope { code: code as i32, message: message.clone(), details: vec![any] };
+    let reason = detail.reason().as_str_name().trim_start_matches("ERROR_REASON_").to_owned();
+    let info = ErrorInfo { reason, domain: DOMAIN.to_owned(), metadata: BTreeMap::new() };
+    let mut details = vec![any(DETAIL, detail), any(ERROR_INFO, &info)];
+    if let Some(delay) = detail.retry_after.filter(|_| detail.retryable) {
+        details.push(any(RETRY_INFO, &RetryInfo { retry_delay: Some(delay) }));
+    }
+    let envelope = Envelope { code: code as i32, message: message.clone(), details };
     Status::with_details(code, message, Bytes::from(envelope.encode_to_vec()))
 }
 
@@ -42,7 +68,7 @@ pub fn status(code: Code, message: String, detail: &ErrorDetail) -> Status {
 #[must_use]
 pub fn detail(status: &Status) -> Option<ErrorDetail> {
     let envelope = Envelope::decode(status.details()).ok()?;
-    let any = envelope.details.iter().find(|any| any.type_url == TYPE_URL)?;
+    let any = envelope.details.iter().find(|any| any.type_url == DETAIL)?;
     ErrorDetail::decode(&any.value[..]).ok()
 }
 
@@ -53,18 +79,40 @@ mod tests {
     use super::*;
     use crate::v1::ErrorReason;
 
-    #[test]
-    fn a_detail_survives_its_envelope() {
-        let sent = ErrorDetail {
+    fn host_full() -> ErrorDetail {
+        ErrorDetail {
             reason: ErrorReason::HostFull.into(),
             retryable: true,
-            retry_after_millis: 250,
+            retry_after: Some(Duration { seconds: 0, nanos: 250_000_000 }),
             hint: "wait".into(),
             end: None,
-        };
-        let status = status(Code::ResourceExhausted, "no room".into(), &sent);
+        }
+    }
+
+    #[test]
+    fn a_detail_survives_its_envelope() {
+        let status = status(Code::ResourceExhausted, "no room".into(), &host_full());
         assert_eq!(status.message(), "no room");
-        assert_eq!(detail(&status), Some(sent));
+        assert_eq!(detail(&status), Some(host_full()));
+    }
+
+    #[test]
+    fn a_client_that_knows_only_the_common_details_finds_reason_and_delay() {
+        let status = status(Code::ResourceExhausted, "no room".into(), &host_full());
+        let envelope = Envelope::decode(status.details()).expect("an envelope");
+        let find = |url: &str| envelope.details.iter().find(|any| any.type_url == url).expect("a detail");
+        let info = ErrorInfo::decode(&find(ERROR_INFO).value[..]).expect("an ErrorInfo");
+        assert_eq!((&info.reason[..], &info.domain[..]), ("HOST_FULL", DOMAIN));
+        let retry = RetryInfo::decode(&find(RETRY_INFO).value[..]).expect("a RetryInfo");
+        assert_eq!(retry.retry_delay, host_full().retry_after);
+    }
+
+    #[test]
+    fn what_may_not_be_repeated_has_no_delay() {
+        let detail = ErrorDetail { retryable: false, ..host_full() };
+        let status = status(Code::Internal, "x".into(), &detail);
+        let envelope = Envelope::decode(status.details()).expect("an envelope");
+        assert!(envelope.details.iter().all(|any| any.type_url != RETRY_INFO));
     }
 
     #[test]

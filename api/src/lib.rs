@@ -5,8 +5,11 @@
 
 pub mod client;
 mod detail;
+mod outcome;
+pub mod time;
 
-pub use detail::{detail, status};
+pub use detail::{DOMAIN, detail, status};
+pub use prost_types::{Duration, Timestamp};
 pub use tonic::{Code, Request, Status, Streaming};
 
 /// Version 1 of the API. Its words are documented in the `.proto` file.

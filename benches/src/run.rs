@@ -10,7 +10,9 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use rekindle::vm::BuildStep;
+use futures::future::LocalBoxFuture;
+use rekindle::vm::{BuildStep, Vm};
+use tokio::sync::Mutex;
 
 use crate::args::Args;
 use crate::baseline::Baseline;
@@ -25,7 +27,7 @@ use crate::report::{self, Report};
 use crate::scenario::alternatives::Alternative;
 use crate::scenario::grpc::Served;
 use crate::scenario::transfer::{self, RawChannel};
-use crate::scenario::{Scenario, burst, claim, density, first_run, roundtrip, starts, working_set};
+use crate::scenario::{Scenario, claim, crowd, first_run, roundtrip, starts, working_set};
 
 /// Most samples of one scenario that starts many machines at once.
 const FEW: usize = 10;
@@ -88,7 +90,60 @@ struct Run<'a> {
     progress: Progress,
 }
 
+/// Takes one sample of a scenario.
+trait Sampler {
+    fn sample<'a>(&'a mut self, record: &'a mut Record) -> LocalBoxFuture<'a, Result<()>>;
+}
+
+impl<F: AsyncFnMut(&mut Record) -> Result<()>> Sampler for F {
+    fn sample<'a>(&'a mut self, record: &'a mut Record) -> LocalBoxFuture<'a, Result<()>> {
+        Box::pin(self(record))
+    }
+}
+
+/// A scenario in the table of a phase.
+struct Row<'a> {
+    scenario: Scenario,
+    series: String,
+    rounds: usize,
+    sampler: Box<dyn Sampler + 'a>,
+}
+
+fn row<'a>(
+    scenario: Scenario,
+    series: impl Into<String>,
+    sampler: impl AsyncFnMut(&mut Record) -> Result<()> + 'a,
+) -> Row<'a> {
+    Row { scenario, series: series.into(), rounds: usize::MAX, sampler: Box::new(sampler) }
+}
+
+/// Whether there is a round before the first that counts: it finds cold what a host at work has warm.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WarmUp {
+    No,
+    Round,
+}
+
 impl Run<'_> {
+    /// Takes samples of those rows that were asked for, in turns.
+    async fn phase(&mut self, warm_up: WarmUp, rounds: usize, mut rows: Vec<Row<'_>>) {
+        rows.retain(|row| self.args.wants(row.scenario));
+        for round in usize::from(warm_up == WarmUp::No)..=rounds {
+            for Row { scenario, series, sampler, .. } in rows.iter_mut().filter(|row| round <= row.rounds) {
+                let mut first = Record::default();
+                let record = if round > 0 { &mut self.record } else { &mut first };
+                self.progress.say(&match round {
+                    0 => format!("{series}: warming up"),
+                    round => format!("{series}: {round} of {rounds}"),
+                });
+                if let Err(error) = sampler.sample(record).await {
+                    self.progress.note(&format!("a sample of {series} failed: {error:#}"));
+                    record.fail(Kind::time(*scenario, series, ""), format!("{error:#}"));
+                }
+            }
+        }
+    }
+
     /// Starts of one machine, and what one would pick instead.
     async fn starts(&mut self) {
         let bed = self.bed;
@@ -96,66 +151,46 @@ impl Run<'_> {
             true => self.or_skip(Scenario::Floor, Floor::learn(bed).await),
             false => None,
         };
-        let mut instead = Vec::new();
+        let mut rows = Vec::new();
+        if let Some(floor) = &floor {
+            rows.push(row(Scenario::Floor, "floor", async |record| starts::floor(bed, floor, record).await));
+        }
+        rows.push(row(Scenario::ColdBoot, "cold_boot", async |record| starts::cold_boot(bed, record).await));
+        rows.push(row(Scenario::Restore, "restore", async |record| {
+            starts::restore(bed, PageCache::Hot, record).await
+        }));
+        let cold = self.cold_is_possible();
+        if cold {
+            rows.push(row(Scenario::Restore, "restore_cold", async |record| {
+                starts::restore(bed, PageCache::Cold, record).await
+            }));
+        }
+        rows.push(row(Scenario::RestorePrespawned, "restore_prespawned", async |record| {
+            starts::prespawned(bed, record).await
+        }));
+        rows.push(row(Scenario::Command, "command_output", async |record| {
+            starts::command(bed, record).await
+        }));
+        rows.push(row(Scenario::PythonStart, "restore_python", async |record| {
+            starts::python(bed, record).await
+        }));
+        if cold {
+            rows.push(row(Scenario::WorkingSet, "ws_cold_with", async |record| {
+                working_set::sample(bed, record).await
+            }));
+        }
         for scenario in [Scenario::Bubblewrap, Scenario::Container] {
             if self.args.wants(scenario) {
                 let found = Alternative::find(scenario, self.args.tree.as_deref());
-                instead.extend(self.or_skip(scenario, found));
-            }
-        }
-        let cold = self.cold_is_possible();
-        let working_set = cold && self.args.wants(Scenario::WorkingSet);
-        // The first of each finds cold what a host at work has warm.
-        for round in 0..=self.args.n {
-            let counts = round > 0;
-            let mut first = Record::default();
-            let record = if counts { &mut self.record } else { &mut first };
-            let mut turn = Turn { record, progress: &self.progress, round, rounds: self.args.n };
-            if let Some(floor) = &floor {
-                let name = "floor";
-                turn.take(Scenario::Floor, name, async |record| starts::floor(bed, floor, record).await)
-                    .await;
-            }
-            if self.args.wants(Scenario::ColdBoot) {
-                let name = "cold_boot";
-                turn.take(Scenario::ColdBoot, name, async |record| starts::cold_boot(bed, record).await)
-                    .await;
-            }
-            if self.args.wants(Scenario::Restore) {
-                let states = [(PageCache::Hot, "restore"), (PageCache::Cold, "restore_cold")];
-                for (cache, name) in states.into_iter().filter(|(cache, _)| cold || *cache == PageCache::Hot)
-                {
-                    turn.take(Scenario::Restore, name, async |record| {
-                        starts::restore(bed, cache, record).await
+                rows.extend(self.or_skip(scenario, found).map(|mut alternative| {
+                    row(scenario, format!("{scenario}_output"), async move |record| {
+                        starts::host_at_rest().await;
+                        alternative.sample(record)
                     })
-                    .await;
-                }
-            }
-            if self.args.wants(Scenario::RestorePrespawned) {
-                let (scenario, name) = (Scenario::RestorePrespawned, "restore_prespawned");
-                turn.take(scenario, name, async |record| starts::prespawned(bed, record).await).await;
-            }
-            if self.args.wants(Scenario::Command) {
-                let (scenario, name) = (Scenario::Command, "command_output");
-                turn.take(scenario, name, async |record| starts::command(bed, record).await).await;
-            }
-            if self.args.wants(Scenario::PythonStart) {
-                let (scenario, name) = (Scenario::PythonStart, "restore_python");
-                turn.take(scenario, name, async |record| starts::python(bed, record).await).await;
-            }
-            if working_set {
-                let (scenario, name) = (Scenario::WorkingSet, "ws_cold_with");
-                turn.take(scenario, name, async |record| working_set::sample(bed, record).await).await;
-            }
-            for alternative in &mut instead {
-                let name = format!("{}_output", alternative.scenario);
-                turn.take(alternative.scenario, &name, async |record| {
-                    starts::host_at_rest().await;
-                    alternative.sample(record)
-                })
-                .await;
+                }));
             }
         }
+        self.phase(WarmUp::Round, self.args.n, rows).await;
     }
 
     /// Claims of parked machines. A phase of its own: a machine that waits keeps the snapshot in memory, which a
@@ -164,62 +199,47 @@ impl Run<'_> {
         if !self.args.wants(Scenario::ClaimParked) {
             return;
         }
-        let bed = self.bed;
-        let parking = claim::parking(bed);
-        for round in 1..=self.args.n {
-            self.turn(round, self.args.n)
-                .take(Scenario::ClaimParked, "claim_parked", async |record| {
-                    claim::sample(bed, &parking, record).await
-                })
-                .await;
-        }
+        let (bed, parking) = (self.bed, claim::parking(self.bed));
+        let sample = async |record: &mut Record| claim::sample(bed, &parking, record).await;
+        self.phase(WarmUp::No, self.args.n, vec![row(Scenario::ClaimParked, "claim_parked", sample)]).await;
         parking.drain().await;
     }
 
     /// Whether the snapshot's files can be thrown out of the page cache, for those who ask for that.
     fn cold_is_possible(&mut self) -> bool {
-        let [restore, set] = [Scenario::Restore, Scenario::WorkingSet].map(|one| self.args.wants(one));
-        if !restore && !set {
+        let mut asked = vec![Scenario::Restore, Scenario::WorkingSet];
+        asked.retain(|scenario| self.args.wants(*scenario));
+        if asked.is_empty() {
             return false;
         }
         let Err(error) = page_cache::evict(&self.bed.read_by_restore()) else { return true };
         let reason = format!("the page cache cannot be made cold here: {error:#}");
         self.progress.note(&reason);
-        let asked = [(restore, Scenario::Restore), (set, Scenario::WorkingSet)];
-        for (_, scenario) in asked.into_iter().filter(|(asked, _)| *asked) {
-            self.record.skip(scenario, &*reason);
-        }
+        asked.into_iter().for_each(|scenario| self.record.skip(scenario, &*reason));
         false
     }
 
     /// The first program of fresh clones.
     async fn first_programs(&mut self) {
-        let mut runs = vec![&first_run::PYTHON, &first_run::NODE, &first_run::DATA];
-        runs.retain(|run| self.args.wants(run.scenario));
         let bed = self.bed;
         let warm = &bed.source.recipe.warm;
         let has_data = ["numpy", "pandas"].iter().all(|name| warm.packages.iter().any(|kept| kept == name));
-        // Of an interpreter that is not kept there is nothing to compare.
-        for (kept, scenario, what) in [
-            (warm.python.is_some(), Scenario::FirstPython, "Python"),
-            (warm.node > 0, Scenario::FirstNode, "Node"),
-            (has_data, Scenario::PythonData, "Python with numpy and pandas"),
+        let mut rows = Vec::new();
+        for (run, kept, what) in [
+            (&first_run::PYTHON, warm.python.is_some(), "Python"),
+            (&first_run::NODE, warm.node > 0, "Node"),
+            (&first_run::DATA, has_data, "Python with numpy and pandas"),
         ] {
-            let asked = runs.len();
-            runs.retain(|run| kept || run.scenario != scenario);
-            if runs.len() < asked {
+            if kept {
+                let sample = async move |record: &mut Record| first_run::sample(bed, run, record).await;
+                rows.push(row(run.scenario, run.scenario.to_string(), sample));
+            } else if self.args.wants(run.scenario) {
+                // Of an interpreter that is not kept there is nothing to compare.
                 let reason = format!("the template keeps no {what} warm; use --template python-node");
-                self.record.skip(scenario, reason);
+                self.record.skip(run.scenario, reason);
             }
         }
-        for round in 1..=self.args.n {
-            for run in &runs {
-                let name = run.scenario.to_string();
-                self.turn(round, self.args.n)
-                    .take(run.scenario, &name, async |record| first_run::sample(bed, run, record).await)
-                    .await;
-            }
-        }
+        self.phase(WarmUp::No, self.args.n, rows).await;
     }
 
     /// One sandbox that is used again and again, and a raw channel beside it.
@@ -235,25 +255,35 @@ impl Run<'_> {
         if calls {
             let ready = roundtrip::warm_up(vm.agent()).await;
             if self.or_skip(Scenario::ExecRoundtrip, ready).is_some() {
-                for round in 1..=self.args.n {
-                    self.turn(round, self.args.n)
-                        .take(Scenario::ExecRoundtrip, "exec_roundtrip", async |record| {
-                            roundtrip::sample(vm.agent(), record).await
-                        })
-                        .await;
-                }
+                let sample = async |record: &mut Record| roundtrip::sample(vm.agent(), record).await;
+                let rows = vec![row(Scenario::ExecRoundtrip, "exec_roundtrip", sample)];
+                self.phase(WarmUp::No, self.args.n, rows).await;
             }
         }
         if up || down {
-            let raw = RawChannel::open(self.bed).await;
-            if let Some(mut raw) = self.or_skip(if up { Scenario::Upload } else { Scenario::Download }, raw) {
-                let moved = self.transfers(&vm, &mut raw, up, down).await;
-                self.or_skip(Scenario::Upload, moved);
-                let closed = raw.close().await;
-                self.or_skip(Scenario::Upload, closed);
-            }
+            let moved = self.transfers(&vm).await;
+            self.or_skip(if up { Scenario::Upload } else { Scenario::Download }, moved);
         }
         vm.stop().await;
+    }
+
+    async fn transfers(&mut self, vm: &Vm) -> Result<()> {
+        let raw = Mutex::new(RawChannel::open(self.bed).await?);
+        let content = transfer::content()?;
+        // Also what is downloaded.
+        transfer::put(vm.agent(), &content).await?;
+        // The same memory each time, as on the raw channel: after the first round it is all there.
+        let mut sink = Vec::with_capacity(transfer::SIZE);
+        let rows = vec![
+            row(Scenario::Upload, "upload", async |record| {
+                transfer::upload(vm.agent(), &mut *raw.lock().await, &content, record).await
+            }),
+            row(Scenario::Download, "download", async |record| {
+                transfer::download(vm.agent(), &mut *raw.lock().await, &mut sink, record).await
+            }),
+        ];
+        self.phase(WarmUp::Round, self.args.n, rows).await;
+        raw.into_inner().close().await
     }
 
     /// The service in front of a warm sandbox.
@@ -264,82 +294,31 @@ impl Run<'_> {
         self.progress.say("a service with a warm sandbox");
         let served = Served::start(self.bed).await;
         let Some(mut served) = self.or_skip(Scenario::GrpcRoundtrip, served) else { return };
-        for round in 1..=self.args.n {
-            self.turn(round, self.args.n)
-                .take(Scenario::GrpcRoundtrip, "grpc_roundtrip", async |record| served.sample(record).await)
-                .await;
-        }
+        let sample = async |record: &mut Record| served.sample(record).await;
+        self.phase(WarmUp::No, self.args.n, vec![row(Scenario::GrpcRoundtrip, "grpc_roundtrip", sample)])
+            .await;
         let closed = served.close().await;
         self.or_skip(Scenario::GrpcRoundtrip, closed);
     }
 
-    async fn transfers(
-        &mut self,
-        vm: &rekindle::vm::Vm,
-        raw: &mut RawChannel,
-        up: bool,
-        down: bool,
-    ) -> Result<()> {
-        let content = transfer::content()?;
-        // Also what is downloaded.
-        transfer::put(vm.agent(), &content).await?;
-        // The same memory each time, as on the raw channel: after the first round it is all there.
-        let mut sink = Vec::with_capacity(transfer::SIZE);
-        for round in 0..=self.args.n {
-            let mut first = Record::default();
-            let record = if round > 0 { &mut self.record } else { &mut first };
-            let mut turn = Turn { record, progress: &self.progress, round, rounds: self.args.n };
-            if up {
-                turn.take(Scenario::Upload, "upload", async |record| {
-                    transfer::upload(vm.agent(), raw, &content, record).await
-                })
-                .await;
-            }
-            if down {
-                turn.take(Scenario::Download, "download", async |record| {
-                    transfer::download(vm.agent(), raw, &mut sink, record).await
-                })
-                .await;
-            }
-        }
-        Ok(())
-    }
-
     /// What idle clones have for themselves.
     async fn memory(&mut self) {
-        if !self.args.wants(Scenario::Density) {
-            return;
-        }
         let bed = self.bed;
-        let rounds = self.args.n.div_ceil(density::CROWD);
-        for round in 1..=rounds {
-            self.turn(round, rounds)
-                .take(Scenario::Density, "private", async |record| density::sample(bed, record).await)
-                .await;
-        }
+        let sample = async |record: &mut Record| crowd::density(bed, record).await;
+        let rows = vec![row(Scenario::Density, "private", sample)];
+        self.phase(WarmUp::No, self.args.n.div_ceil(crowd::CROWD), rows).await;
     }
 
     /// Many starts at once, all numbers taking turns.
     async fn bursts(&mut self) {
-        if !self.args.wants(Scenario::Burst) {
-            return;
-        }
         let bed = self.bed;
-        for round in 1..=self.args.n {
-            for count in self.args.concurrency.iter().copied().filter(|count| *count > 0) {
-                if count >= MANY && round > FEW {
-                    continue;
-                }
-                let name = burst::name(count);
-                self.turn(round, self.args.n)
-                    .take(Scenario::Burst, &name, async |record| burst::sample(bed, count, record).await)
-                    .await;
-            }
-        }
-    }
-
-    fn turn(&mut self, round: usize, rounds: usize) -> Turn<'_> {
-        Turn { record: &mut self.record, progress: &self.progress, round, rounds }
+        let counts = self.args.concurrency.iter().copied().filter(|count| *count > 0);
+        let rows = counts.map(|count| {
+            let sample = async move |record: &mut Record| crowd::burst(bed, count, record).await;
+            let rounds = if count >= MANY { FEW } else { usize::MAX };
+            Row { rounds, ..row(Scenario::Burst, crowd::name(count), sample) }
+        });
+        self.phase(WarmUp::No, self.args.n, rows.collect()).await;
     }
 
     /// What could be made ready, or a scenario that is left out.
@@ -351,32 +330,6 @@ impl Run<'_> {
                 self.record.skip(scenario, format!("{error:#}"));
                 None
             }
-        }
-    }
-}
-
-/// One scenario's turn in one round.
-struct Turn<'a> {
-    record: &'a mut Record,
-    progress: &'a Progress,
-    round: usize,
-    rounds: usize,
-}
-
-impl Turn<'_> {
-    async fn take(
-        &mut self,
-        scenario: Scenario,
-        series: &str,
-        sample: impl AsyncFnOnce(&mut Record) -> Result<()>,
-    ) {
-        self.progress.say(&match self.round {
-            0 => format!("{series}: warming up"),
-            round => format!("{series}: {round} of {}", self.rounds),
-        });
-        if let Err(error) = sample(self.record).await {
-            self.progress.note(&format!("a sample of {series} failed: {error:#}"));
-            self.record.fail(Kind::time(scenario, series, ""), format!("{error:#}"));
         }
     }
 }

@@ -46,12 +46,8 @@ pub struct Summary {
     pub p95: Figure,
     /// Ninety-nine of a hundred are not above it.
     pub p99: Figure,
-    /// The least.
-    pub min: Figure,
     /// The most.
     pub max: Figure,
-    /// The mean, of which the means of the stages are the parts.
-    pub mean: Figure,
     /// Median distance from the median: the spread that a single slow sample does not change.
     pub mad: Figure,
     /// Samples beyond one and a half times the range of the middle half. They are counted, never removed.
@@ -75,19 +71,11 @@ impl Summary {
             p50: from(centre),
             p95: supported(&sorted, 95),
             p99: supported(&sorted, 99),
-            min: from(sorted.first().copied()),
             max: from(sorted.last().copied()),
-            mean: from((n > 0).then(|| mean(&sorted))),
             mad: from(centre.and_then(|centre| deviation(&sorted, centre))),
             outliers: outliers(&sorted),
         }
     }
-}
-
-/// The mean of what is not empty.
-#[must_use]
-pub fn mean(samples: &[f64]) -> f64 {
-    samples.iter().sum::<f64>() / samples.len() as f64
 }
 
 /// The value that `percent` of all are not above; `sorted` is.

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::exec::{Account, Executions, KnownAccount, SpilledOutputs};
 use crate::files;
 use crate::interpreters::Interpreters;
+use crate::open_files;
 use crate::reaper::Reaper;
 use crate::restore::Gate;
 use crate::tuning::Tuning;
@@ -35,6 +36,8 @@ pub struct Agent {
     pub interpreters: Interpreters,
     /// What runs now.
     pub executions: Executions,
+    /// How many files programs may open.
+    pub program_files: open_files::Programs,
     account: KnownAccount,
     /// Full output of earlier executions.
     pub spilled: SpilledOutputs,
@@ -53,10 +56,11 @@ impl Agent {
     ///
     /// # Errors
     /// When the state directory cannot be made or signals cannot be received.
-    pub fn new(config: Config, init: bool) -> io::Result<Self> {
+    pub fn new(config: Config, init: bool, program_files: open_files::Programs) -> io::Result<Self> {
         let cgroups = Cgroups::open(config.cgroup.as_deref(), init);
         Ok(Self {
             init,
+            program_files,
             gate: Gate::default(),
             cgroups,
             reaper: Arc::new(Reaper::new()?),

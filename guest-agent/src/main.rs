@@ -15,6 +15,7 @@ mod exec;
 mod failure;
 mod files;
 mod interpreters;
+mod open_files;
 mod power;
 mod reaper;
 mod restore;
@@ -100,6 +101,7 @@ fn run() -> Result<(), String> {
         nix::unistd::setgroups(&[]).map_err(|error| format!("groups could not be given up: {error}"))?;
     }
 
+    let program_files = open_files::raise().map_err(|error| format!("the limit of open files: {error}"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -109,7 +111,7 @@ fn run() -> Result<(), String> {
         .build()
         .map_err(|error| format!("no runtime: {error}"))?;
     runtime.block_on(async {
-        let agent = Arc::new(Agent::new(config, init).map_err(|error| error.to_string())?);
+        let agent = Arc::new(Agent::new(config, init, program_files).map_err(|error| error.to_string())?);
         let reaper = agent.reaper.clone();
         tokio::spawn(async move { reaper.run().await });
         transport::serve(agent).await.map_err(|error| format!("the transport failed: {error}"))

@@ -21,7 +21,7 @@ pub const MAX_STDIN_BYTES: usize = 512 * 1024;
 pub const MAX_STRING_BYTES: usize = 120 * 1024;
 
 /// Streams open at once on one connection.
-pub const MAX_STREAMS: usize = 512;
+pub const MAX_STREAMS: usize = 1024;
 
 /// Modules warm Pythons import beforehand.
 pub const MAX_WARM_MODULES: usize = 256;

@@ -1,106 +1,39 @@
 //! The pool on the fake engine: claims, refills, budget, failures, and nothing left behind.
 
 use std::collections::HashSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rekindle::agent::{EnvVar, ExecuteRequest, Program};
-use rekindle::config::{Recipe, TemplateName};
-use rekindle::engine::fake::{FakeEngine, Fault};
-use rekindle::engine::{Engine, Operation};
-use rekindle::host::cgroup::{CgroupManager, CpuQuota};
+use rekindle::engine::Operation;
+use rekindle::engine::fake::Fault;
+use rekindle::host::cgroup::CpuQuota;
 use rekindle::pool::{
     ClaimError, ClaimRequest, Lease, Pool, PoolConfig, PoolStatus, PooledTemplate, Resource, Shortage,
-    StartKind, Watermarks,
+    StartKind,
 };
-use rekindle::store::{Artifact, Store};
-use rekindle::vm::{Identity, TemplateSource, VmHost, VmHostConfig, VmState};
-use rekindle_fake_guest::{Guests, Manner};
+use rekindle::vm::{Identity, VmState};
+use rekindle_fake_guest::Manner;
+use rekindle_fake_host::{FakeHost, MEMORY_MIB};
+use rekindle_test_support::wait::{self, in_time};
 
 const SOON: Duration = Duration::from_secs(60);
-/// Memory of a machine of the test's templates.
-const MIB: u64 = 64;
 
-/// A host with a fake engine.
-struct Place {
-    dir: tempfile::TempDir,
-    engine: FakeEngine,
-    guests: Guests,
-    host: Arc<VmHost>,
-}
-
-impl Place {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
-        let guests = Guests::default();
-        let engine = FakeEngine::new(guests.handler());
-        let config = VmHostConfig {
-            engine: Arc::new(engine.clone()) as Arc<dyn Engine>,
-            cgroups: CgroupManager::none("tests of the pool need none"),
-            require_limits: false,
-            data_dir: dir.path().join("data"),
-            users: None,
-        };
-        let host = Arc::new(VmHost::open(config).expect("a host"));
-        Self { dir, engine, guests, host }
-    }
-
-    /// A built template.
-    async fn template(&self, name: &str, low: u32, high: u32, prespawned: u32) -> PooledTemplate {
-        let store = Store::open(&self.dir.path().join("data")).expect("a store");
-        let artifact = |file: String| {
-            let path = self.dir.path().join(&file);
-            fs::write(&path, file).expect("written");
-            Artifact { path, sha256: "0".repeat(64) }
-        };
-        let (kernel, image) = (artifact(format!("{name}.kernel")), artifact(format!("{name}.image")));
-        let text = format!(
-            "description = \"a test\"\nimage = \"tiny\"\nmemory_mib = {MIB}\nscratch_mib = 16\nvcpus = 1\n"
-        );
-        let name: TemplateName = name.parse().expect("a name");
-        let source = TemplateSource { recipe: Recipe::parse(&name, &text).expect("a recipe"), kernel, image };
-        let built = source.build(&self.host, &store, &|_| {}).await.expect("built");
-        let parked = Watermarks { low, high };
-        PooledTemplate { source, snapshot: Arc::new(built.snapshot), parked, prespawned }
-    }
-
-    fn pool(&self, templates: Vec<PooledTemplate>, config: PoolConfig) -> Pool {
-        Pool::start(Arc::clone(&self.host), templates, config)
-    }
-
-    /// Directories of machines.
-    fn machines(&self) -> Vec<PathBuf> {
-        let list = |dir: &Path| -> Vec<PathBuf> {
-            let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-            entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
-        };
-        list(&self.dir.path().join("data/run")).iter().flat_map(|instance| list(instance)).collect()
-    }
-
-    async fn until_machines(&self, count: usize) {
-        let there = async {
-            while self.machines().len() != count {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(SOON, there).await.unwrap_or_else(|_| panic!("{:?}", self.machines()));
-    }
+fn start(place: &FakeHost, templates: Vec<PooledTemplate>, config: PoolConfig) -> Pool {
+    Pool::start(Arc::clone(&place.host), templates, config)
 }
 
 /// Room for so many machines.
 fn room(machines: u64) -> PoolConfig {
-    PoolConfig { first_backoff: Duration::from_millis(20), ..PoolConfig::new(MIB * machines, 1_000_000) }
+    PoolConfig {
+        first_backoff: Duration::from_millis(20),
+        ..PoolConfig::new(MEMORY_MIB * machines, 1_000_000)
+    }
 }
 
 async fn until(pool: &Pool, what: &str, reached: impl Fn(&PoolStatus) -> bool) -> PoolStatus {
     let mut status = pool.watch();
-    let status = tokio::time::timeout(SOON, status.wait_for(|status| reached(status))).await;
-    match status {
-        Ok(status) => status.expect("the pool lives").clone(),
-        Err(_) => panic!("{what}: {:?}", pool.status()),
-    }
+    in_time(what, status.wait_for(|status| reached(status))).await.expect("the pool lives").clone()
 }
 
 async fn until_parked(pool: &Pool, parked: u32) {
@@ -134,8 +67,8 @@ fn stages(lease: &Lease) -> Vec<&'static str> {
 
 #[tokio::test]
 async fn a_parked_machine_becomes_its_callers_and_is_replaced() {
-    let place = Place::new();
-    let pool = place.pool(vec![place.template("tiny", 2, 2, 0).await], room(8));
+    let place = FakeHost::new();
+    let pool = start(&place, vec![place.template("tiny", 2, 2, 0).await], room(8));
     until_parked(&pool, 2).await;
     let before = place.guests.all().len();
     let env = vec![EnvVar { name: "WHO".into(), value: "me".into() }];
@@ -159,57 +92,57 @@ async fn a_parked_machine_becomes_its_callers_and_is_replaced() {
     until_parked(&pool, 2).await;
     let status = pool.status();
     assert_eq!(status.templates[0].claims_parked, 1);
-    assert_eq!(status.memory_mib.used, 3 * MIB);
-    assert_eq!(status.cpu_millis.used, 500);
+    assert_eq!(status.memory_mib.used, 3 * MEMORY_MIB);
+    assert_eq!(status.milli_cpus.used, 500);
     give_back(lease).await;
-    until(&pool, "returned", |status| status.memory_mib.used == 2 * MIB && status.cpu_millis.used == 0).await;
+    until(&pool, "returned", |status| {
+        status.memory_mib.used == 2 * MEMORY_MIB && status.milli_cpus.used == 0
+    })
+    .await;
     pool.drain().await;
-    assert!(place.machines().is_empty(), "{:?}", place.machines());
+    assert!(place.remains().is_empty(), "{:?}", place.remains());
 }
 
 #[tokio::test]
 async fn a_claimed_machine_has_a_head_start_where_claims_come_one_at_a_time() {
-    let place = Place::new();
+    let place = FakeHost::new();
     let config = PoolConfig { head_start: Duration::from_secs(3600), ..room(8) };
-    let pool = place.pool(vec![place.template("tiny", 2, 2, 0).await], config);
+    let pool = start(&place, vec![place.template("tiny", 2, 2, 0).await], config);
     until_parked(&pool, 2).await;
-    let levels = |parked, filling| {
-        move |status: &PoolStatus| {
-            (status.templates[0].parked, status.templates[0].filling) == (parked, filling)
-        }
-    };
     let first = pool.claim(ask("tiny")).await.expect("a machine");
-    until(&pool, "its successor waits", levels(1, 1)).await;
-    assert_eq!(place.machines().len(), 2, "the claimed one and the one that is left");
+    let claimed = |status: &PoolStatus| status.milli_cpus.used > 0;
+    let status = until(&pool, "claimed", claimed).await;
+    assert_eq!((status.templates[0].parked, status.templates[0].filling), (1, 0), "its successor waits");
+    assert_eq!(place.remains().len(), 2, "the claimed one and the one that is left");
     let second = pool.claim(ask("tiny")).await.expect("a machine");
     assert_eq!([first.kind, second.kind], [StartKind::Parked; 2]);
-    until(&pool, "another claim so soon, and one was made at once", levels(1, 1)).await;
-    assert_eq!(place.machines().len(), 3);
-    // What waits to be made does not hold up the end.
+    // Another claim so soon, and two are made at once.
+    until_parked(&pool, 2).await;
+    assert_eq!(place.remains().len(), 4);
     pool.drain().await;
     give_back(first).await;
     give_back(second).await;
-    place.until_machines(0).await;
+    place.until_remain(0).await;
 }
 
 #[tokio::test]
 async fn no_head_start_leaves_the_next_caller_with_nothing() {
-    let place = Place::new();
+    let place = FakeHost::new();
     let config = PoolConfig { head_start: Duration::from_secs(3600), ..room(8) };
-    let pool = place.pool(vec![place.template("tiny", 1, 1, 0).await], config);
+    let pool = start(&place, vec![place.template("tiny", 1, 1, 0).await], config);
     until_parked(&pool, 1).await;
     let lease = pool.claim(ask("tiny")).await.expect("a machine");
     until_parked(&pool, 1).await;
     pool.drain().await;
     give_back(lease).await;
-    place.until_machines(0).await;
+    place.until_remain(0).await;
 }
 
 #[tokio::test]
 async fn with_nothing_made_ahead_a_machine_is_restored_and_a_waiting_monitor_is_loaded() {
-    let place = Place::new();
+    let place = FakeHost::new();
     let templates = vec![place.template("plain", 0, 0, 0).await, place.template("quick", 0, 0, 1).await];
-    let pool = place.pool(templates, room(8));
+    let pool = start(&place, templates, room(8));
     until(&pool, "prespawned", |status| status.templates[1].prespawned == 1).await;
     let restored = pool.claim(ask("plain")).await.expect("a machine");
     assert_eq!(restored.kind, StartKind::Restored);
@@ -221,13 +154,13 @@ async fn with_nothing_made_ahead_a_machine_is_restored_and_a_waiting_monitor_is_
     give_back(restored).await;
     give_back(loaded).await;
     pool.drain().await;
-    assert!(place.machines().is_empty(), "{:?}", place.machines());
+    assert!(place.remains().is_empty(), "{:?}", place.remains());
 }
 
 #[tokio::test]
 async fn a_waiting_monitor_that_cannot_load_is_replaced_by_a_fresh_machine_once() {
-    let place = Place::new();
-    let pool = place.pool(vec![place.template("quick", 0, 0, 1).await], room(8));
+    let place = FakeHost::new();
+    let pool = start(&place, vec![place.template("quick", 0, 0, 1).await], room(8));
     until(&pool, "prespawned", |status| status.templates[0].prespawned == 1).await;
     place.engine.inject(Operation::Load, Fault::Die);
     let lease = pool.claim(ask("quick")).await.expect("a machine all the same");
@@ -241,13 +174,13 @@ async fn a_waiting_monitor_that_cannot_load_is_replaced_by_a_fresh_machine_once(
     assert!(matches!(error, ClaimError::Start(_)), "{error}");
     until(&pool, "returned", |status| status.memory_mib.used == 0).await;
     pool.drain().await;
-    assert!(place.machines().is_empty(), "{:?}", place.machines());
+    assert!(place.remains().is_empty(), "{:?}", place.remains());
 }
 
 #[tokio::test]
 async fn a_parked_machine_that_dies_is_noticed_and_replaced() {
-    let place = Place::new();
-    let pool = place.pool(vec![place.template("tiny", 1, 1, 0).await], room(8));
+    let place = FakeHost::new();
+    let pool = start(&place, vec![place.template("tiny", 1, 1, 0).await], room(8));
     until_parked(&pool, 1).await;
     place.engine.machines().last().expect("a machine").crash();
     until(&pool, "noticed", |status| status.templates[0].start_failures == 1).await;
@@ -260,39 +193,39 @@ async fn a_parked_machine_that_dies_is_noticed_and_replaced() {
 
 #[tokio::test]
 async fn a_machine_that_cannot_be_renewed_is_not_parked_and_claims_are_served_all_the_same() {
-    let place = Place::new();
+    let place = FakeHost::new();
     let template = place.template("tiny", 1, 1, 0).await;
     place.guests.behave(Manner { refuses_renewal: true, ..Manner::default() });
-    let pool = place.pool(vec![template], room(8));
+    let pool = start(&place, vec![template], room(8));
     until(&pool, "failed", |status| status.templates[0].start_failures > 0).await;
     let lease = pool.claim(ask("tiny")).await.expect("a machine");
     assert_eq!(lease.kind, StartKind::Restored);
     give_back(lease).await;
     pool.drain().await;
-    assert!(place.machines().is_empty(), "{:?}", place.machines());
+    assert!(place.remains().is_empty(), "{:?}", place.remains());
 }
 
 #[tokio::test]
 async fn a_template_that_cannot_be_restored_rests_longer_and_longer() {
-    let place = Place::new();
+    let place = FakeHost::new();
     let template = place.template("tiny", 1, 1, 0).await;
     for _ in 0..1_000 {
         place.engine.inject(Operation::Prepare, Fault::Fail("ordered".into()));
     }
     let began = std::time::Instant::now();
-    let pool = place.pool(vec![template], room(8));
+    let pool = start(&place, vec![template], room(8));
     until(&pool, "failed", |status| status.templates[0].start_failures == 5).await;
     // It rested 20, 40, 80 and 160 milliseconds before the fifth try.
     assert!(began.elapsed() >= Duration::from_millis(300), "{:?}", began.elapsed());
     pool.drain().await;
-    assert!(place.machines().is_empty(), "{:?}", place.machines());
+    assert!(place.remains().is_empty(), "{:?}", place.remains());
 }
 
 #[tokio::test]
 async fn a_claim_without_room_waits_for_its_turn_or_is_told_why_not() {
-    let place = Place::new();
+    let place = FakeHost::new();
     let config = PoolConfig { max_queued: 1, ..room(1) };
-    let pool = place.pool(vec![place.template("tiny", 0, 0, 0).await], config);
+    let pool = start(&place, vec![place.template("tiny", 0, 0, 0).await], config);
     let first = pool.claim(ask("tiny")).await.expect("a machine");
     let at_once = pool.claim(ClaimRequest { wait: Duration::ZERO, ..ask("tiny") }).await;
     match at_once.expect_err("there is no room") {
@@ -309,7 +242,7 @@ async fn a_claim_without_room_waits_for_its_turn_or_is_told_why_not() {
     give_back(first).await;
     let second = second.await.expect("no panic").expect("a machine");
     assert!(second.queued > Duration::ZERO);
-    assert_eq!(pool.status().memory_mib.used, MIB);
+    assert_eq!(pool.status().memory_mib.used, MEMORY_MIB);
     give_back(second).await;
     let unknown = pool.claim(ask("other")).await.expect_err("no such template");
     assert!(matches!(unknown, ClaimError::UnknownTemplate { .. }), "{unknown}");
@@ -322,22 +255,16 @@ async fn a_claim_without_room_waits_for_its_turn_or_is_told_why_not() {
 
 #[tokio::test]
 async fn a_claim_that_is_dropped_gives_up_its_place_or_its_half_made_machine() {
-    let place = Place::new();
-    let pool = place.pool(vec![place.template("tiny", 0, 0, 0).await], room(1));
-    let loads = || place.engine.log().iter().filter(|operation| **operation == Operation::Load).count();
-    let before = loads();
+    let place = FakeHost::new();
+    let pool = start(&place, vec![place.template("tiny", 0, 0, 0).await], room(1));
+    let before = place.loads();
     place.engine.inject(Operation::Load, Fault::Hang);
     let half_made = tokio::spawn({
         let pool = pool.clone();
         async move { pool.claim(ask("tiny")).await.map(drop) }
     });
     // Its directory is there long before it hangs, and the fault must be its own.
-    let hanging = async {
-        while loads() == before {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(SOON, hanging).await.expect("the load began");
+    wait::until("the load began", || place.loads() > before).await;
     let queued = tokio::spawn({
         let pool = pool.clone();
         async move { pool.claim(ask("tiny")).await.map(drop) }
@@ -346,21 +273,21 @@ async fn a_claim_that_is_dropped_gives_up_its_place_or_its_half_made_machine() {
     queued.abort();
     until(&pool, "given up", |status| status.queued == 0).await;
     half_made.abort();
-    until(&pool, "returned", |status| status.memory_mib.used == 0 && status.cpu_millis.used == 0).await;
-    place.until_machines(0).await;
+    until(&pool, "returned", |status| status.memory_mib.used == 0 && status.milli_cpus.used == 0).await;
+    place.until_remain(0).await;
     let lease = pool.claim(ask("tiny")).await.expect("there is room again");
     give_back(lease).await;
 }
 
 #[tokio::test]
 async fn parked_machines_of_another_template_give_way() {
-    let place = Place::new();
+    let place = FakeHost::new();
     let templates = vec![place.template("tiny", 2, 2, 0).await, place.template("other", 0, 0, 0).await];
-    let pool = place.pool(templates, room(2));
+    let pool = start(&place, templates, room(2));
     until_parked(&pool, 2).await;
     let lease = pool.claim(ask("other")).await.expect("room is made");
-    assert_eq!(place.machines().len(), 2, "the evicted one was gone before the new one came");
-    assert_eq!(pool.status().memory_mib.used, 2 * MIB);
+    assert_eq!(place.remains().len(), 2, "the evicted one was gone before the new one came");
+    assert_eq!(pool.status().memory_mib.used, 2 * MEMORY_MIB);
     give_back(lease).await;
     until_parked(&pool, 2).await;
     pool.drain().await;
@@ -368,8 +295,8 @@ async fn parked_machines_of_another_template_give_way() {
 
 #[tokio::test]
 async fn many_claims_at_once_share_little_room_and_no_machine_is_handed_out_twice() {
-    let place = Place::new();
-    let pool = place.pool(vec![place.template("tiny", 2, 3, 1).await], room(6));
+    let place = FakeHost::new();
+    let pool = start(&place, vec![place.template("tiny", 2, 3, 1).await], room(6));
     let claims = (0..50).map(|number| {
         let pool = pool.clone();
         tokio::spawn(async move {
@@ -389,41 +316,41 @@ async fn many_claims_at_once_share_little_room_and_no_machine_is_handed_out_twic
         assert!(seen.insert(claim.await.expect("no panic")), "a machine was handed out twice");
     }
     until_parked(&pool, 3).await;
-    let status = until(&pool, "returned", |status| status.cpu_millis.used == 0).await;
+    let status = until(&pool, "returned", |status| status.milli_cpus.used == 0).await;
     let counts = &status.templates[0];
     assert_eq!(counts.claims_parked + counts.claims_prespawned + counts.claims_restored, 50);
     pool.drain().await;
-    assert!(place.machines().is_empty(), "{:?}", place.machines());
+    assert!(place.remains().is_empty(), "{:?}", place.remains());
     assert_eq!(pool.status().memory_mib.used, 0);
 }
 
 #[tokio::test]
 async fn a_drained_pool_holds_nothing_and_takes_no_claims() {
-    let place = Place::new();
-    let pool = place.pool(vec![place.template("tiny", 1, 1, 1).await], room(1));
+    let place = FakeHost::new();
+    let pool = start(&place, vec![place.template("tiny", 1, 1, 1).await], room(1));
     let lease = pool.claim(ask("tiny")).await.expect("a machine");
     let waiting = tokio::spawn({
         let pool = pool.clone();
         async move { pool.claim(ask("tiny")).await.map(drop) }
     });
     until(&pool, "queued", |status| status.queued == 1).await;
-    tokio::time::timeout(SOON, pool.drain()).await.expect("drained");
+    in_time("drained", pool.drain()).await;
     let refused = waiting.await.expect("no panic").expect_err("nobody is served any more");
     assert!(matches!(refused, ClaimError::ShuttingDown), "{refused}");
     let late = pool.claim(ask("tiny")).await.expect_err("too late");
     assert!(matches!(late, ClaimError::ShuttingDown), "{late}");
-    assert_eq!(place.machines().len(), 1, "the lease is its holder's");
+    assert_eq!(place.remains().len(), 1, "the lease is its holder's");
     assert_eq!(output(&lease, "echo still here").await, "still here\n");
     give_back(lease).await;
-    assert!(place.machines().is_empty(), "{:?}", place.machines());
-    tokio::time::timeout(SOON, pool.drain()).await.expect("drained again");
+    assert!(place.remains().is_empty(), "{:?}", place.remains());
+    in_time("drained again", pool.drain()).await;
 }
 
 #[tokio::test]
 async fn a_pool_nobody_holds_ends_what_it_made() {
-    let place = Place::new();
-    let pool = place.pool(vec![place.template("tiny", 2, 2, 1).await], room(8));
+    let place = FakeHost::new();
+    let pool = start(&place, vec![place.template("tiny", 2, 2, 1).await], room(8));
     until_parked(&pool, 2).await;
     drop(pool);
-    place.until_machines(0).await;
+    place.until_remain(0).await;
 }

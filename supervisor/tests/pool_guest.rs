@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use rekindle::agent::{
-    AgentClient, Command, EnvVar, Event, ExecuteRequest, FileKind, GuestPath, Outcome, Program, Refusal,
-    RestoreRequest, Stdin, TransferPatience, UploadOptions,
+    AgentClient, Command, EnvVar, Event, ExecuteRequest, FileKind, GuestPath, MkdirOptions, Outcome, Program,
+    Refusal, RestoreRequest, Stdin, TransferPatience, UploadOptions,
 };
 use rekindle_fake_guest::{Guest, Guests};
+use rekindle_test_support::wait::until;
 
 const SOON: Duration = Duration::from_secs(60);
 const PATIENCE: TransferPatience = TransferPatience { stall: SOON, total: SOON };
@@ -95,12 +96,7 @@ async fn input_arrives_output_is_streamed_and_a_signal_ends_it() {
     let dropped = client.execute(shell("sleep 60000")).await.expect("started");
     assert_eq!(guest.running(), 1);
     drop(dropped);
-    let gone = async {
-        while guest.running() > 0 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(SOON, gone).await.expect("a host that hangs up cancels");
+    until("a host that hangs up cancels", || guest.running() == 0).await;
 }
 
 #[tokio::test]
@@ -117,10 +113,20 @@ async fn files_go_in_and_come_out_and_can_be_listed_and_removed() {
     assert_eq!(back, content);
     let info = client.stat(&path("dir/file"), false, SOON).await.expect("there");
     assert_eq!((info.kind, info.size, info.mode), (FileKind::File, 200_000, 0o600));
-    client.mkdir(&path("dir/sub"), 0, false, SOON).await.expect("made");
+    client.mkdir(&path("dir/sub"), MkdirOptions::default(), SOON).await.expect("made");
     let listing = client.list(&path("dir"), 0, SOON).await.expect("listed");
     let names: Vec<String> = listing.entries.iter().map(|entry| entry.path.to_string()).collect();
     assert_eq!(names, ["file", "sub"]);
+    let both = MkdirOptions { parents: true, must_not_exist: true, ..MkdirOptions::default() };
+    let twice = client.mkdir(&path("dir/sub"), both, SOON).await.expect_err("exists");
+    assert_eq!(twice.refusal(), Some(Refusal::AlreadyExists));
+    client.rename(&path("dir"), &path("made/moved"), true, SOON).await.expect("moved");
+    let kept = client.rename(&path("made/moved/file"), &path("made/moved/sub"), true, SOON).await;
+    assert_eq!(kept.expect_err("exists").refusal(), Some(Refusal::AlreadyExists));
+    let itself = client.rename(&path("made"), &path("made/moved/sub/made"), false, SOON).await;
+    assert_eq!(itself.expect_err("into itself").refusal(), Some(Refusal::InvalidArgument));
+    assert_eq!(guest.file("/home/user/made/moved/file").expect("there"), content);
+    client.rename(&path("made/moved"), &path("dir"), false, SOON).await.expect("moved back");
     let mut archive = Vec::new();
     client.download(&path("dir"), u64::MAX, &mut archive, PATIENCE).await.expect("an archive");
     assert!(archive.len() > content.len());

@@ -2,18 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rekindle::config::{Recipe, TemplateName};
-use rekindle::engine::Engine;
-use rekindle::engine::fake::FakeEngine;
-use rekindle::host::cgroup::CgroupManager;
 use rekindle::pool::PoolConfig;
-use rekindle::store::{Artifacts, Store, WorkingSet};
+use rekindle::store::{Artifacts, WorkingSet};
 use rekindle::tuning::{self, Mechanism, Switches};
-use rekindle::vm::{TemplateSource, VmHost, VmHostConfig, files};
-use rekindle_fake_guest::Guests;
+use rekindle::vm::{TemplateSource, files};
+use rekindle_fake_host::FakeHost;
 
 const RECIPE: &str =
     "description = \"a test\"\nimage = \"tiny\"\nmemory_mib = 64\nscratch_mib = 16\nvcpus = 1\n";
@@ -61,18 +57,8 @@ fn a_template_without_a_mechanism_of_the_guest_is_another_template() {
 #[tokio::test]
 async fn no_page_is_prefaulted_though_the_snapshot_knows_which() {
     switch_off();
-    let dir = tempfile::tempdir().expect("a directory");
-    let config = VmHostConfig {
-        engine: Arc::new(FakeEngine::new(Guests::default().handler())) as Arc<dyn Engine>,
-        cgroups: CgroupManager::none("this test needs none"),
-        require_limits: false,
-        data_dir: dir.path().join("data"),
-        users: None,
-    };
-    let host = VmHost::open(config).expect("a host");
-    let store = Store::open(&dir.path().join("data")).expect("a store");
-    let source = TemplateSource::find(recipe(), &artifacts(dir.path())).expect("found");
-    let snapshot = source.build(&host, &store, &|_| {}).await.expect("built").snapshot;
+    let fake = FakeHost::new();
+    let snapshot = fake.build(&fake.source("tiny", "")).await.expect("built");
     let set = WorkingSet::of_blocks([0, 1], 64 * 1024).with_copied([3]);
     snapshot.keep_working_set(&set).expect("kept");
     assert_eq!(snapshot.working_set().map(|set| set.copied().count()), Some(1));

@@ -7,10 +7,10 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::hint::Hint;
-use crate::repo;
+use crate::{remap, repo};
 
 /// glibc linked statically: needs no toolchain beyond the one that builds the host side.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// What is built of our own for a guest.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub fn with_agent(agent: PathBuf) -> Result<Programs> {
 fn build_agent() -> Result<PathBuf> {
     let status = cargo()
         .args(["build", "--package", "rekindle-agent", "--profile", "agent", "--target", TARGET])
-        .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static")
+        .env(remap::RUSTFLAGS, remap::rustflags(&repo::target_dir(), &["-Ctarget-feature=+crt-static"])?)
         .status()
         .context("cannot start cargo")?;
     let path = repo::target_dir().join(TARGET).join("agent/rekindle-agent");
@@ -58,6 +58,7 @@ fn build_native() -> Result<PathBuf> {
         .args(["build", "--release", "--locked", "--manifest-path", "rootfs/interpreters/native/Cargo.toml"])
         .arg("--target-dir")
         .arg(&target)
+        .env(remap::RUSTFLAGS, remap::rustflags(&target, &[])?)
         .status()
         .context("cannot start cargo")?;
     let path = target.join("release/librekindle_native.so");

@@ -20,7 +20,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let cache = Cache::open()?;
     cache.remove_stale()?;
-    let mut kinds = vec!["kernel".to_owned()];
+    let mut kinds = vec!["kernel".to_owned(), "install-tree".to_owned()];
     for name in recipe::names(&repo::root().join("rootfs"))? {
         kinds.push(format!("images/{name}"));
         kinds.push(format!("base/{name}"));
@@ -30,7 +30,16 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let mut folders = vec!["debs"];
     if args.all {
-        folders.extend(["kernel", "images", "base", "downloads", "registry", "logs", "firecracker"]);
+        folders.extend([
+            "kernel",
+            "images",
+            "base",
+            "install-tree",
+            "downloads",
+            "registry",
+            "logs",
+            "firecracker",
+        ]);
     }
     for folder in folders {
         let path = cache.root().join(folder);

@@ -142,8 +142,11 @@ impl Rekindle {
         let report = self.run(args)?;
         ensure!(report["outcome"]["code"] == 0, "{args:?} ended as {}", report["outcome"]);
         let text = report["stdout"]["text"].as_str().unwrap_or_default().trim();
-        let cpu = report["usage"]["cpu_micros"].as_u64().unwrap_or_default();
-        Ok(format!("{text} ({:.0} ms of CPU in its own sandbox)", cpu as f64 / 1000.0))
+        let cpu =
+            report["usage"]["cpu_time"].as_str().and_then(|time| time.strip_suffix('s')?.parse::<f64>().ok());
+        let cpu =
+            cpu.with_context(|| format!("the report does not say what it took: {}", report["usage"]))?;
+        Ok(format!("{text} ({:.0} ms of CPU in its own sandbox)", cpu * 1000.0))
     }
 
     fn round_trip(&self) -> Result<String> {

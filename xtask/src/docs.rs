@@ -185,6 +185,12 @@ fn kind(message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
 /// A message or enum of this page, by its full name.
 fn link(name: &str) -> String {
     let short = name.rsplit('.').next().unwrap_or(name);
+    if name.starts_with(".google.protobuf.") {
+        return format!(
+            "[{short}](https://protobuf.dev/reference/protobuf/google.protobuf/#{})",
+            short.to_lowercase()
+        );
+    }
     format!("[{short}](#{})", short.to_lowercase())
 }
 

@@ -11,6 +11,7 @@ mod cache;
 mod ci;
 mod clean;
 mod demo;
+mod dist;
 mod docs;
 mod download;
 mod hash;
@@ -21,6 +22,7 @@ mod kernel;
 mod lab;
 mod recipe;
 mod registry;
+mod remap;
 mod repo;
 mod rootfs;
 mod setup;
@@ -53,6 +55,8 @@ enum Verb {
     Build,
     /// Remove old builds and leftovers from the cache
     Clean(clean::Args),
+    /// Make packages: a tarball, Debian packages, their hashes and a bill of materials
+    Dist(dist::Args),
     /// Show what Rekindle does, from nothing to a table on the screen
     Demo,
     /// Write the pages that are made from something else: the API and the configuration
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         Verb::Agent => agent::run(),
         Verb::Build => build::run(),
         Verb::Clean(args) => clean::run(&args),
+        Verb::Dist(args) => dist::run(&args),
         Verb::Demo => demo::run(),
         Verb::Docs => docs::run(),
         Verb::Bench(args) => return bench::run(&args).unwrap_or_else(|error| fail(&error)),

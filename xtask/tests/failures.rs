@@ -5,9 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 use rekindle_test_support::skip;
+use rekindle_test_support::wait::block_until;
 
 /// A checkout of its own with the real recipes, and an empty cache.
 struct Bench {
@@ -169,24 +169,20 @@ fn a_killed_build_leaves_no_result_no_process_and_is_cleaned_up_by_the_next_comm
     }
     let bench = Bench::new();
     let mut child = bench.xtask().arg("kernel").spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
     let unpacking = || {
         let work = fs::read_dir(bench.cache().join("tmp")).into_iter().flatten().flatten().next();
         work.is_some_and(|work| work.path().join("source/MAINTAINERS").exists())
     };
-    while !unpacking() {
-        assert!(Instant::now() < deadline, "the build never started");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    block_until("the build started", unpacking);
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!bench.cache().join("kernel").exists(), "a half-made kernel is visible");
 
     // Its commands die with it; until they have, the lock keeps their folder.
     let emptied = || fs::read_dir(bench.cache().join("tmp")).unwrap().next().is_none();
-    while !emptied() {
-        assert!(Instant::now() < deadline, "the work of the killed build is still there");
+    block_until("the work of the killed build is gone", || {
         assert!(bench.xtask().arg("clean").output().unwrap().status.success());
-    }
+        emptied()
+    });
     bench.assert_nothing_half_made();
 }

@@ -39,7 +39,6 @@ const fn claim(scenario: Scenario, series: &'static str) -> Claim {
     Claim { scenario, series }
 }
 
-const COMMAND: Claim = claim(Scenario::Command, "command_output");
 const RESTORE: Claim = claim(Scenario::Restore, "restore_output");
 const USABLE: Claim = claim(Scenario::Restore, "restore_usable");
 const COLD: Claim = claim(Scenario::Restore, "restore_cold_usable");
@@ -58,11 +57,10 @@ const fn firecracker(name: &'static str, figures: &'static [Claim]) -> Case {
 }
 
 /// Every mechanism there is a switch for, and those with a setting.
-pub const CASES: [Case; 15] = [
+pub const CASES: [Case; 14] = [
     firecracker("jail_binaries", &[RESTORE]),
     firecracker("namespace_sets", &[RESTORE]),
     firecracker("prefault_clones", &[RESTORE, PYTHON]),
-    Case { engine: Some(EngineKind::Qemu), ..switch("qemu_version", &[COMMAND]) },
     switch("working_set", &[COLD]),
     switch("head_start", &[CLAIM]),
     switch("cpu_weight", &[CLAIM]),

@@ -7,8 +7,6 @@ pub struct Way {
     pub name: &'static str,
     /// The series of its first output.
     pub output: &'static str,
-    /// The series of its first line of Python, where the whole start is in it.
-    pub python: Option<&'static str>,
     /// Whose kernel the program talks to.
     pub kernel: &'static str,
     /// What it can say to the host's kernel.
@@ -22,7 +20,6 @@ pub const WAYS: &[Way] = &[
     Way {
         name: "restored sandbox",
         output: "restore_output",
-        python: None,
         kernel: "its own, in a virtual machine",
         surface: "none; the monitor's few, filtered, as another user",
         state: "booted system and warmed interpreters, from a memory snapshot",
@@ -30,7 +27,6 @@ pub const WAYS: &[Way] = &[
     Way {
         name: "restored sandbox, monitor waiting",
         output: "restore_prespawned_output",
-        python: None,
         kernel: "its own, in a virtual machine",
         surface: "none; the monitor's few, filtered, as another user",
         state: "the same, and the monitor's own start",
@@ -38,7 +34,6 @@ pub const WAYS: &[Way] = &[
     Way {
         name: "sandbox claimed from the pool",
         output: "claim_parked_output",
-        python: None,
         kernel: "its own, in a virtual machine",
         surface: "none; the monitor's few, filtered, as another user",
         state: "the same, and the whole restore: only its new owner's name, time and randomness are missing",
@@ -46,7 +41,6 @@ pub const WAYS: &[Way] = &[
     Way {
         name: "booted virtual machine",
         output: "cold_boot_output",
-        python: None,
         kernel: "its own, in a virtual machine",
         surface: "none; the monitor's few, filtered, as another user",
         state: "nothing",
@@ -54,7 +48,6 @@ pub const WAYS: &[Way] = &[
     Way {
         name: "container (crun)",
         output: "container_output",
-        python: Some("container_python"),
         kernel: "the host's, shared",
         surface: "nearly all of the host's system calls",
         state: "nothing",
@@ -62,7 +55,6 @@ pub const WAYS: &[Way] = &[
     Way {
         name: "confined process (bubblewrap)",
         output: "bubblewrap_output",
-        python: Some("bubblewrap_python"),
         kernel: "the host's, shared",
         surface: "nearly all of the host's system calls",
         state: "nothing",

@@ -3,6 +3,7 @@
 use super::isolation::WAYS;
 use super::number::{date, digits, figure};
 use super::{Report, table};
+use crate::ratio::Promise;
 use crate::record::Series;
 use crate::stats::Summary;
 
@@ -36,15 +37,7 @@ fn promises(report: &Report) -> String {
     }
     let mut text = "\n## Ratios\n\n| ratio | measured | promised | |\n|---|---:|---:|---|\n".to_owned();
     for ratio in &report.ratios {
-        let promise = ratio.promise.as_ref();
-        let limit =
-            promise.map_or_else(String::new, |one| format!("{} {}", one.bound.symbol(), digits(one.limit)));
-        let verdict = match promise.map(|promise| promise.kept) {
-            None => "",
-            Some(Some(true)) => "kept",
-            Some(Some(false)) => "**broken**",
-            Some(None) => "unknown",
-        };
+        let (limit, verdict) = (table::limit(ratio), ratio.promise.as_ref().map_or("", Promise::verdict));
         let note = ratio.value.reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
         text += &format!("| {}{note} | {} | {limit} | {verdict} |\n", ratio.what, figure(&ratio.value));
     }
@@ -76,8 +69,8 @@ fn instead(report: &Report) -> String {
 fn figures(report: &Report) -> String {
     let mut text =
         "\n## Figures\n\n| series | what | cache | n | p50 | p95 | p99 | spread | outliers | failed | unit |\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|---|\n".to_owned();
-    for Series { kind, samples: _, failures } in &report.record.series {
-        let Some(series) = report.record.find(&kind.name) else { continue };
+    for series in &report.record.series {
+        let Series { kind, failures, .. } = series;
         let summary = Summary::of(&series.values());
         text += &format!(
             "| `{}` | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
@@ -116,25 +109,10 @@ fn stages(report: &Report) -> String {
 }
 
 fn missing(report: &Report) -> String {
-    let mut notes = Vec::new();
-    for series in &report.record.series {
-        let summary = Summary::of(&series.values());
-        for figure in [&summary.p95, &summary.p99] {
-            notes.extend(figure.reason().map(|reason| format!("`{}`: {reason}", series.kind.name)));
-        }
-        notes.extend(
-            series
-                .failures
-                .iter()
-                .map(|failure| format!("`{}`: a sample failed: {failure}", series.kind.name)),
-        );
-    }
-    notes.extend(
-        report.record.skips.iter().map(|skip| format!("`{}`: not measured: {}", skip.scenario, skip.reason)),
-    );
+    let notes = table::notes(report);
     if notes.is_empty() {
         return String::new();
     }
-    let list: String = table::gathered(&notes).iter().map(|line| format!("- {line}\n")).collect();
+    let list: String = notes.iter().map(|line| format!("- {line}\n")).collect();
     format!("\n## What is not shown, and why\n\n{list}")
 }

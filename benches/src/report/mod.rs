@@ -11,9 +11,9 @@ pub mod plot;
 pub mod table;
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::Fingerprint;
@@ -54,11 +54,12 @@ impl Report {
     ///
     /// # Errors
     /// When it cannot be written to.
-    pub fn write(&self, dir: &Path) -> io::Result<()> {
+    pub fn write(&self, dir: &Path) -> Result<()> {
         fs::create_dir_all(dir)?;
         fs::write(dir.join("report.json"), serde_json::to_string_pretty(self)? + "\n")?;
         fs::write(dir.join("report.md"), markdown::render(self))?;
-        fs::write(dir.join("report.html"), html::render(self))
+        fs::write(dir.join("report.html"), html::render(self)?)?;
+        Ok(())
     }
 }
 

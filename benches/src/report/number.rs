@@ -1,6 +1,5 @@
 //! Numbers as a person reads them: as many digits as carry meaning.
 
-use crate::record::Unit;
 use crate::stats::Figure;
 
 /// Three digits, whatever the size.
@@ -20,12 +19,6 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// With its unit.
-#[must_use]
-pub fn with_unit(value: f64, unit: Unit) -> String {
-    format!("{} {}", digits(value), unit.symbol())
-}
-
 /// A figure, or a dash where there is none. Why there is none is said elsewhere.
 #[must_use]
 pub fn figure(figure: &Figure) -> String {
@@ -35,17 +28,9 @@ pub fn figure(figure: &Figure) -> String {
 /// A date and time in UTC, from seconds since 1970.
 #[must_use]
 pub fn date(unix_seconds: u64) -> String {
-    let (days, seconds) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    // Civil from days, counted in eras of 400 years that begin in March.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60)
+    let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
+    let time = jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX);
+    time.strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::Report;
 use super::number::{digits, figure};
+use crate::ratio::{Promise, Ratio};
 use crate::stats::Summary;
 
 /// Names that a note gives before it only counts them.
@@ -18,7 +19,6 @@ pub fn render(report: &Report) -> String {
         &format!("template   {} ({} vCPUs, {} MiB)\n\n", report.template, report.vcpus, report.memory_mib);
     let head = ["", "cache", "n", "p50", "p95", "p99", "spread", "out", "unit"].map(str::to_owned).to_vec();
     let mut rows = vec![head];
-    let mut notes = Vec::new();
     for series in &report.record.series {
         let summary = Summary::of(&series.values());
         rows.push(vec![
@@ -32,62 +32,56 @@ pub fn render(report: &Report) -> String {
             summary.outliers.to_string(),
             series.kind.unit.symbol().to_owned(),
         ]);
-        if !series.failures.is_empty() {
-            notes.push(format!(
-                "{}: {} samples failed, the last because {}",
-                series.kind.name,
-                series.failures.len(),
-                series.failures.last().map_or("", String::as_str)
-            ));
-        }
-        let reasons = [&summary.p95, &summary.p99].into_iter().filter_map(|figure| figure.reason());
-        notes.extend(reasons.map(|reason| format!("{}: {reason}", series.kind.name)));
     }
     text += &columns(&rows, &[false, false, true, true, true, true, true, true, false]);
     if !report.ratios.is_empty() {
         let mut rows = Vec::new();
         for ratio in &report.ratios {
-            let promise = ratio.promise.as_ref();
-            rows.push(
-                vec![
-                    promise.map_or("", |promise| match promise.kept {
-                        Some(true) => "kept",
-                        Some(false) => "BROKEN",
-                        None => "unknown",
-                    }),
-                    &ratio.name,
-                ]
-                .into_iter()
-                .map(str::to_owned)
-                .chain([
-                    figure(&ratio.value),
-                    promise.map_or_else(String::new, |one| {
-                        format!("{} {}", one.bound.symbol(), digits(one.limit))
-                    }),
-                    ratio.value.reason().unwrap_or(&ratio.what).to_owned(),
-                ])
-                .collect(),
-            );
+            rows.push(vec![
+                ratio.promise.as_ref().map_or("", Promise::verdict).to_owned(),
+                ratio.name.clone(),
+                figure(&ratio.value),
+                limit(ratio),
+                ratio.value.reason().unwrap_or(&ratio.what).to_owned(),
+            ]);
         }
         text.push('\n');
         text += &columns(&rows, &[false, false, true, false, false]);
     }
-    for skip in &report.record.skips {
-        notes.push(format!("{}: not measured: {}", skip.scenario, skip.reason));
-    }
+    let notes = notes(report);
     if !notes.is_empty() {
         text.push('\n');
-        // The same reason for many series is said once for all of them.
-        for line in gathered(&notes) {
-            text += &format!("- {line}\n");
-        }
+        text.extend(notes.iter().map(|line| format!("- {line}\n")));
     }
     text
 }
 
-/// Notes with the same words after the name, put together.
+/// What was promised, where something was.
 #[must_use]
-pub fn gathered(notes: &[String]) -> Vec<String> {
+pub fn limit(ratio: &Ratio) -> String {
+    let promise = ratio.promise.as_ref();
+    promise.map_or_else(String::new, |one| format!("{} {}", one.bound.symbol(), digits(one.limit)))
+}
+
+/// What is not shown, and why. The same reason for many series is said once for all of them.
+#[must_use]
+pub fn notes(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    for series in &report.record.series {
+        let summary = Summary::of(&series.values());
+        let mut note = |reason: &str| notes.push(format!("{}: {reason}", series.kind.name));
+        [&summary.p95, &summary.p99].into_iter().filter_map(|figure| figure.reason()).for_each(&mut note);
+        for failure in &series.failures {
+            note(&format!("a sample failed: {failure}"));
+        }
+    }
+    let skipped = report.record.skips.iter();
+    notes.extend(skipped.map(|skip| format!("{}: not measured: {}", skip.scenario, skip.reason)));
+    gathered(&notes)
+}
+
+/// Notes with the same words after the name, put together.
+fn gathered(notes: &[String]) -> Vec<String> {
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
     for note in notes {
         let (name, reason) = note.split_once(": ").unwrap_or(("", note));

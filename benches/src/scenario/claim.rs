@@ -19,7 +19,7 @@ use crate::record::{PageCache, Record, Sample};
 const PARKED: Watermarks = Watermarks { low: 2, high: 2 };
 /// More than a few machines ever need.
 const MEMORY_MIB: u64 = 1 << 20;
-const CPU_MILLIS: u64 = 1 << 20;
+const MILLI_CPUS: u64 = 1 << 20;
 
 /// A pool of the template's machines.
 #[must_use]
@@ -30,7 +30,7 @@ pub fn pool(bed: &Bed, parked: Watermarks) -> Pool {
         parked,
         prespawned: 0,
     };
-    Pool::start(Arc::clone(&bed.host), vec![template], PoolConfig::new(MEMORY_MIB, CPU_MILLIS))
+    Pool::start(Arc::clone(&bed.host), vec![template], PoolConfig::new(MEMORY_MIB, MILLI_CPUS))
 }
 
 /// A pool that keeps one machine parked.

@@ -55,13 +55,10 @@ pub const DATA: Run = Run {
 /// When a program does not print what it should.
 pub async fn sample(bed: &Bed, run: &Run, record: &mut Record) -> Result<()> {
     let name = run.scenario.to_string();
-    let [interpreter, flag] = run.interpreter;
-    let argv = [interpreter, flag, run.source].map(|word| word.as_bytes().to_vec().into()).to_vec();
-    let plain = Program::Command(Command { argv });
     let kind = |name: &str, what: &str| Kind::time(run.scenario, name, what).with_cache(PageCache::Hot);
     let took = first(bed, run, run.code()).await?;
     record.add(kind(&name, "the first execution, as `code`"), Sample::of(took));
-    let took = first(bed, run, plain).await?;
+    let took = first(bed, run, run.plain()).await?;
     record.add(kind(&format!("{name}_plain"), "the first execution, a plain interpreter"), Sample::of(took));
     Ok(())
 }
@@ -81,26 +78,40 @@ impl Run {
         Program::Code(Code { language: self.language as i32, source: self.source.to_owned() })
     }
 
+    /// The program as a plain interpreter runs it.
+    #[must_use]
+    pub fn plain(&self) -> Program {
+        let [interpreter, flag] = self.interpreter;
+        command(&[interpreter, flag, self.source])
+    }
+
     /// Runs the program in one of its forms, and says how long that took, from request to result.
     ///
     /// # Errors
     /// When it does not end well, or prints something else.
     pub async fn execute(&self, agent: &AgentClient, program: Program) -> Result<Duration> {
-        execute(agent, program, self.output).await
+        Ok(execute(agent, program, self.output).await?.0)
     }
 }
 
-/// Runs a program that prints `output`, and says how long that took, from request to result.
+/// A command of these words.
+#[must_use]
+pub fn command(words: &[&str]) -> Program {
+    Program::Command(Command { argv: words.iter().map(|word| word.as_bytes().to_vec().into()).collect() })
+}
+
+/// Runs a program that prints `output`, and says how long that took, from request to result, and how much of it was
+/// the program's own time as the guest measured it.
 ///
 /// # Errors
 /// When it does not end well, or prints something else.
-pub async fn execute(agent: &AgentClient, program: Program, output: &str) -> Result<Duration> {
-    let begun = Instant::now();
+pub async fn execute(agent: &AgentClient, program: Program, output: &str) -> Result<(Duration, Duration)> {
     let request = ExecuteRequest {
         program: Some(program),
         timeout_millis: u64::try_from(PATIENCE.as_millis())?,
         ..ExecuteRequest::default()
     };
+    let begun = Instant::now();
     let finished = agent.run(request).await?;
     let took = begun.elapsed();
     ensure!(
@@ -110,5 +121,5 @@ pub async fn execute(agent: &AgentClient, program: Program, output: &str) -> Res
         finished.stdout.text,
         finished.stderr.text
     );
-    Ok(took)
+    Ok((took, Duration::from_micros(finished.usage.wall_micros)))
 }

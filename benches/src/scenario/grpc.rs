@@ -16,6 +16,7 @@ use rekindle::pool::Watermarks;
 use rekindle::service::{Caller, Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Metrics};
 use rekindle_api::client::{Client, Target};
+use rekindle_api::time::{duration, from_duration};
 use rekindle_api::v1;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -107,9 +108,9 @@ impl Served {
         let begun = Instant::now();
         let answer = self.client.sandboxes.execute(request).await?.into_inner();
         let whole = begun.elapsed();
-        ensure!(answer.outcome() == v1::Outcome::Exited && answer.exit_code == 0, "{answer:?}");
-        let own = answer.usage.context("an answer without usage")?.wall_micros;
-        Ok((whole, Duration::from_micros(own)))
+        ensure!(answer.ended() == Some(v1::execution_outcome::Outcome::ExitCode(0)), "{answer:?}");
+        let own = answer.usage.context("an answer without usage")?.wall_time.and_then(from_duration);
+        Ok((whole, own.context("an answer without a time")?))
     }
 
     /// Ends everything.
@@ -127,8 +128,8 @@ impl Served {
 
 async fn create(socket: &Path) -> Result<(Client, String)> {
     let mut client = Client::connect(&Target::Socket(socket.to_owned()), None).await?;
-    let ttl_millis = 12 * 60 * 60 * 1000;
-    let request = v1::CreateRequest { ttl_millis, ..v1::CreateRequest::default() };
+    let ttl = Some(duration(Duration::from_secs(12 * 60 * 60)));
+    let request = v1::CreateSandboxRequest { ttl, ..v1::CreateSandboxRequest::default() };
     let sandbox = client.sandboxes.create(request).await?.into_inner();
     Ok((client, sandbox.id))
 }

@@ -1,11 +1,10 @@
 //! What is measured. Each scenario knows how to take one sample; `run` decides when.
 //!
-//! A new scenario is a name in [`Scenario`], a file with `async fn sample`, and a line in `run`.
+//! A new scenario is a name in [`Scenario`], an `async fn sample`, and a row in the table of its phase in `run`.
 
 pub mod alternatives;
-pub mod burst;
 pub mod claim;
-pub mod density;
+pub mod crowd;
 pub mod first_run;
 pub mod grpc;
 pub mod roundtrip;

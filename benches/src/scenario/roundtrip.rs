@@ -6,10 +6,10 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
-use rekindle::agent::{AgentClient, Command, ExecuteRequest, Outcome, Program};
+use anyhow::Result;
+use rekindle::agent::AgentClient;
 
-use super::Scenario;
+use super::{Scenario, first_run};
 use crate::bed::PATIENCE;
 use crate::record::{Kind, Record, Sample};
 
@@ -64,15 +64,5 @@ async fn pair(agent: &AgentClient) -> Result<(Duration, Duration, Duration)> {
 /// # Errors
 /// When it does not end well.
 pub async fn run_true(agent: &AgentClient) -> Result<(Duration, Duration)> {
-    let argv = vec![b"/bin/true".to_vec().into()];
-    let request = ExecuteRequest {
-        program: Some(Program::Command(Command { argv })),
-        timeout_millis: u64::try_from(PATIENCE.as_millis())?,
-        ..ExecuteRequest::default()
-    };
-    let begun = Instant::now();
-    let finished = agent.run(request).await?;
-    let whole = begun.elapsed();
-    ensure!(finished.outcome == Outcome::Exited(0), "`true` ended as {:?}", finished.outcome);
-    Ok((whole, Duration::from_micros(finished.usage.wall_micros)))
+    first_run::execute(agent, first_run::command(&["/bin/true"]), "").await
 }

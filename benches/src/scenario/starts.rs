@@ -201,5 +201,5 @@ fn usable(scenario: Scenario, name: &str, cache: PageCache) -> Kind {
 /// # Errors
 /// When it does not end well.
 pub async fn first_output(agent: &AgentClient) -> Result<Duration> {
-    first_run::execute(agent, Program::Shell("echo ready".into()), "ready\n").await
+    Ok(first_run::execute(agent, Program::Shell("echo ready".into()), "ready\n").await?.0)
 }

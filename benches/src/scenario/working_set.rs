@@ -5,12 +5,12 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
-use rekindle::agent::{Command, ExecuteRequest, Outcome, Program};
+use anyhow::{Context, Result};
 use rekindle::vm::{Identity, Plan, Reserved, ScratchPlan, Vm};
 
 use super::Scenario;
-use crate::bed::{Bed, PATIENCE};
+use super::first_run::PYTHON;
+use crate::bed::Bed;
 use crate::page_cache;
 use crate::record::{Kind, PageCache, Record, Sample};
 
@@ -29,7 +29,7 @@ pub async fn sample(bed: &Bed, record: &mut Record) -> Result<()> {
             let begun = Instant::now();
             let vm = if early { bed.clone().await? } else { plain(bed).await? };
             let restored = begun.elapsed();
-            let ran = first_program(&vm).await;
+            let ran = PYTHON.execute(vm.agent(), PYTHON.plain()).await;
             let took = begun.elapsed();
             vm.stop().await;
             ran?;
@@ -52,16 +52,4 @@ async fn plain(bed: &Bed) -> Result<Vm> {
     let reserved = Reserved::reserve(&bed.host, &plan).await?;
     let connected = reserved.restore(&bed.host, bed.files()).await?.connect().await?;
     Ok(connected.open_gate(&Identity::default()).await?)
-}
-
-async fn first_program(vm: &Vm) -> Result<()> {
-    let argv = ["python3", "-c", "print(6 * 7)"].map(|word| word.as_bytes().to_vec().into()).to_vec();
-    let request = ExecuteRequest {
-        program: Some(Program::Command(Command { argv })),
-        timeout_millis: u64::try_from(PATIENCE.as_millis())?,
-        ..ExecuteRequest::default()
-    };
-    let finished = vm.agent().run(request).await?;
-    ensure!(finished.outcome == Outcome::Exited(0), "it ended as {:?}", finished.outcome);
-    Ok(())
 }

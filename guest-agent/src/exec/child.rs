@@ -8,11 +8,12 @@
 use std::convert::Infallible;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::pipe2;
 use rekindle_protocol::wire::ErrorCode;
 use tokio::io::Interest;
@@ -21,6 +22,7 @@ use crate::exec::environment::Environment;
 use crate::exec::spec::Spec;
 use crate::exec::stdio::Channel;
 use crate::failure::Failure;
+use crate::open_files;
 use crate::tuning::affinity;
 
 /// What the child stands on: its three descriptors, whether they are its terminal, and its group.
@@ -33,6 +35,8 @@ pub struct ChildSetup<'a> {
     pub cgroup: Option<BorrowedFd<'a>>,
     /// A process limit per user, for places without a pids controller. 0 for none.
     pub processes: u64,
+    /// How many files it may open.
+    pub files: open_files::Programs,
     /// What connects it with the agent, which the program finds as descriptors from [`CONTROL`] on.
     pub control: &'a [BorrowedFd<'a>],
 }
@@ -40,6 +44,8 @@ pub struct ChildSetup<'a> {
 /// Where a program of the agent's own finds its first line to the agent: far from the descriptors it opens itself,
 /// so that those have the numbers they have without it.
 pub const CONTROL: RawFd = 1000;
+/// The places of all its lines to the agent.
+const CONTROLS: Range<RawFd> = CONTROL..CONTROL + 8;
 
 /// A process that has been started but may still fail before its program runs.
 pub struct Child {
@@ -87,7 +93,8 @@ struct ChildPlan {
     stdio: [RawFd; 3],
     terminal: bool,
     processes: u64,
-    control: Vec<RawFd>,
+    files: libc::rlimit,
+    control: Vec<OwnedFd>,
     verdict: RawFd,
 }
 
@@ -98,10 +105,13 @@ struct ChildPlan {
 pub fn start(spec: &Spec, setup: &ChildSetup<'_>) -> io::Result<Child> {
     let (verdict, report) = pipe2(OFlag::O_CLOEXEC)?;
     let verdict = Channel::new(verdict, Interest::READABLE)?;
+    let report = outside_controls(report)?;
     let environment = spec.environment.to_c_strings();
     let terminated = |strings: &[CString]| {
         strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>()
     };
+    let own = |fd: &BorrowedFd<'_>| outside_controls(fd.try_clone_to_owned()?);
+    let control = setup.control.iter().map(own).collect::<io::Result<_>>()?;
     let plan = ChildPlan {
         programs: candidates(&spec.argv[0], &spec.environment),
         argv: terminated(&spec.argv),
@@ -113,13 +123,25 @@ pub fn start(spec: &Spec, setup: &ChildSetup<'_>) -> io::Result<Child> {
         stdio: setup.stdio.map(|fd| fd.as_raw_fd()),
         terminal: setup.terminal,
         processes: setup.processes,
-        control: setup.control.iter().map(AsRawFd::as_raw_fd).collect(),
+        files: libc::rlimit { rlim_cur: setup.files.soft, rlim_max: setup.files.hard },
+        control,
         verdict: report.as_raw_fd(),
     };
     // SAFETY: `become_program` makes system calls only, on memory that `plan` holds, and never returns.
     // JUSTIFICATION: starting inside a cgroup, and without a copy of the agent, is possible in no safe way.
     let (pid, pidfd) = unsafe { rekindle_cgroup_spawn::spawn(setup.cgroup, || become_program(&plan)) }?;
     Ok(Child { pid, pidfd, verdict })
+}
+
+/// The descriptor, under another number if it has one that a control is to take.
+fn outside_controls(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if !CONTROLS.contains(&fd.as_raw_fd()) {
+        return Ok(fd);
+    }
+    let moved = fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(CONTROLS.end))?;
+    // SAFETY: the kernel has just made this descriptor, and nobody else knows of it.
+    // JUSTIFICATION: it arrives as a number.
+    Ok(unsafe { OwnedFd::from_raw_fd(moved) })
 }
 
 impl Child {
@@ -230,14 +252,13 @@ fn set_up(plan: &ChildPlan) -> Result<(), Step> {
         // As the user: it must be able to enter.
         done(libc::chdir(plan.cwd.as_ptr()), Step::Directory)?;
         libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int);
-        for (control, place) in plan.control.iter().zip(CONTROL..) {
-            // The agent has far fewer descriptors than this, but what is left of them must not be replaced.
-            if plan.verdict >= CONTROL || *control >= CONTROL {
-                return Err(Step::Stdio);
-            }
-            done(libc::dup2(*control, place), Step::Stdio)?;
+        for (control, place) in plan.control.iter().zip(CONTROLS) {
+            // Whatever the agent has at this place, the child needs it no more.
+            done(libc::dup2(control.as_raw_fd(), place), Step::Stdio)?;
             done(libc::fcntl(place, libc::F_SETFD, 0), Step::Stdio)?;
         }
+        // Last: the places above may be beyond it.
+        done(libc::setrlimit(libc::RLIMIT_NOFILE, &plan.files), Step::Limits)?;
     }
     Ok(())
 }

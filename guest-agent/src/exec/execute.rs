@@ -30,7 +30,7 @@ use crate::exec::child::{self, ChildSetup};
 use crate::exec::diagnosis::diagnose;
 use crate::exec::input;
 use crate::exec::output::{Pump, Pumped};
-use crate::exec::registry::{RunningExecution, Tidying};
+use crate::exec::registry::{RunningExecution, Slot, Tidying};
 use crate::exec::spec::{Input, Spec};
 use crate::exec::spill::Spill;
 use crate::exec::stdio::{self, Channel};
@@ -72,6 +72,7 @@ struct Execution {
     agent: Arc<Agent>,
     id: u64,
     spec: Spec,
+    slot: Option<Slot>,
     running: Arc<RunningExecution>,
     input: Option<Channel>,
     output: Option<Channel>,
@@ -90,10 +91,9 @@ impl Execution {
     ) -> Result<Self, Failure> {
         let sandbox = agent.gate.pass()?;
         let spec = Spec::parse(agent, &sandbox, request)?;
-        if agent.executions.count() >= MAX_EXECUTIONS {
-            let message = format!("{MAX_EXECUTIONS} executions are under way");
-            return Err(Failure::new(ErrorCode::Busy, message));
-        }
+        let slot = agent.executions.slot().ok_or_else(|| {
+            Failure::new(ErrorCode::Busy, format!("{MAX_EXECUTIONS} executions are under way"))
+        })?;
         let id = agent.executions.next_id();
         let system = |error: io::Error| Failure::system("prepare an execution", &error);
         let limits = (spec.memory_bytes, spec.pids);
@@ -119,6 +119,7 @@ impl Execution {
             agent: agent.clone(),
             id,
             spec,
+            slot: Some(slot),
             running: Arc::new(running),
             input: ends.input,
             output: Some(ends.output),
@@ -133,7 +134,7 @@ impl Execution {
     /// Sees it to its end and tells the host. Returns with everything in order again.
     async fn run(mut self, stream: Stream, busy: Busy) -> Option<Tidying> {
         let agent = self.agent.clone();
-        let entry = agent.executions.enter(self.id, self.running.clone());
+        let entry = agent.executions.enter(self.id, self.running.clone(), self.slot.take());
         let (mut host, mut to_host) = tokio::io::split(stream);
         let (replies, mut outgoing) = mpsc::channel::<Reply>(LIVE_BACKLOG);
         let (ended, watch_end) = watch::channel(false);
@@ -307,6 +308,7 @@ fn begin(agent: &Agent, spec: &Spec, group: Option<&ExecutionGroup>) -> io::Resu
             terminal: spec.terminal.is_some(),
             cgroup: group.map(ExecutionGroup::dir),
             processes: if agent.cgroups.controllers().pids { 0 } else { u64::from(spec.pids) },
+            files: agent.program_files,
             control: &[],
         };
         child::start(spec, &setup).map(|child| (child.pid, child))

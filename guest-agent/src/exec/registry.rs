@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
+use rekindle_protocol::limits::MAX_EXECUTIONS;
 use rekindle_protocol::wire::ErrorCode;
-
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::agent::Agent;
 use crate::cgroup::{Cgroups, ExecutionGroup};
@@ -27,6 +27,9 @@ pub struct RunningExecution {
     /// Its terminal.
     pub terminal: Option<OwnedFd>,
 }
+
+/// The right to run, of which there are [`MAX_EXECUTIONS`].
+pub type Slot = OwnedSemaphorePermit;
 
 impl RunningExecution {
     /// Kills everything it started, as far as the place allows.
@@ -64,8 +67,8 @@ fn raw_kill(pid: i32, signal: i32) -> nix::Result<()> {
 }
 
 /// All running executions.
-#[derive(Default)]
 pub struct Executions {
+    slots: Arc<Semaphore>,
     last_id: AtomicU64,
     running: Mutex<HashMap<u64, Arc<RunningExecution>>>,
     /// A group nobody uses yet. Making one takes the kernel about as long as all the rest of an execution's
@@ -75,7 +78,24 @@ pub struct Executions {
     tidying: watch::Sender<usize>,
 }
 
+impl Default for Executions {
+    fn default() -> Self {
+        Self {
+            slots: Arc::new(Semaphore::new(MAX_EXECUTIONS)),
+            last_id: AtomicU64::default(),
+            running: Mutex::default(),
+            spare: Mutex::default(),
+            tidying: watch::Sender::default(),
+        }
+    }
+}
+
 impl Executions {
+    /// The right to run one more, held until it has ended; `None` when there are too many.
+    pub fn slot(&self) -> Option<Slot> {
+        self.slots.clone().try_acquire_owned().ok()
+    }
+
     /// An id no execution of this agent has had.
     pub fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
@@ -119,9 +139,9 @@ impl Executions {
     }
 
     /// Makes one known for as long as the returned entry lives.
-    pub fn enter(&self, id: u64, running: Arc<RunningExecution>) -> Entry<'_> {
+    pub fn enter(&self, id: u64, running: Arc<RunningExecution>, slot: Option<Slot>) -> Entry<'_> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, running);
-        Entry { executions: self, id }
+        Entry { executions: self, id, _slot: slot }
     }
 
     /// Finds one.
@@ -161,6 +181,7 @@ impl Drop for Tidying {
 pub struct Entry<'a> {
     executions: &'a Executions,
     id: u64,
+    _slot: Option<Slot>,
 }
 
 impl Drop for Entry<'_> {

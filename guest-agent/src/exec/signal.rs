@@ -14,11 +14,15 @@ use crate::failure::Failure;
 /// When the signal is none or the execution does not run.
 pub fn signal(agent: &Agent, request: &wire::SignalRequest) -> Result<(), Failure> {
     let signal = match i32::try_from(request.signal) {
-        Ok(signal @ 1..=64) => signal,
-        _ => return Err(Failure::invalid("a signal is a number from 1 to 64")),
+        // As kill(2) has it, none asks whether there is somebody to signal.
+        Ok(signal @ 0..=64) => signal,
+        _ => return Err(Failure::invalid("a signal is a number from 0 to 64")),
     };
     agent.gate.pass()?;
     let running = agent.executions.find(request.execution)?;
+    if signal == 0 {
+        return Ok(());
+    }
     if request.everyone {
         running.signal_everyone(signal);
         return Ok(());

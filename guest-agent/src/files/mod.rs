@@ -4,12 +4,14 @@
 //! the sandbox leads nowhere its user could not go. One file per verb; `location` resolves, `worker` runs.
 
 mod archive;
+mod copy;
 mod download;
 mod info;
 mod list;
 mod location;
 mod mkdir;
 mod remove;
+mod rename;
 mod stat;
 mod upload;
 mod worker;
@@ -18,6 +20,7 @@ pub use download::download;
 pub use list::list;
 pub use mkdir::mkdir;
 pub use remove::remove;
+pub use rename::rename;
 pub use stat::stat;
 pub use upload::upload;
 

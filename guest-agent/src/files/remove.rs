@@ -28,19 +28,28 @@ pub async fn remove(agent: &Arc<Agent>, request: RemoveRequest) -> Result<(), Fa
     worker::run(ticket, move |account| {
         let at = Location::parse(&request.path, account)?;
         let (dir, name) = at.parent()?;
-        match unlinkat(&dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir) {
-            Ok(()) => return Ok(()),
-            Err(Errno::EISDIR) => {}
-            Err(error) => return Err(at.failure(error)),
-        }
         let removed = if request.recursive {
-            remove_tree(&dir, &name)
+            entry(&dir, &name)
         } else {
-            unlinkat(&dir, name.as_c_str(), UnlinkatFlags::RemoveDir)
+            match unlinkat(&dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir) {
+                Err(Errno::EISDIR) => unlinkat(&dir, name.as_c_str(), UnlinkatFlags::RemoveDir),
+                done => done,
+            }
         };
         removed.map_err(|error| at.failure(error))
     })
     .await
+}
+
+/// Removes the entry of this name, with all that is in it.
+///
+/// # Errors
+/// What the system says.
+pub fn entry(dir: &OwnedFd, name: &CStr) -> nix::Result<()> {
+    match unlinkat(dir, name, UnlinkatFlags::NoRemoveDir) {
+        Err(Errno::EISDIR) => remove_tree(dir, name),
+        done => done,
+    }
 }
 
 /// Removes the directory of this name and all that is in it.

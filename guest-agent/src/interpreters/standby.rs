@@ -164,6 +164,7 @@ pub async fn spawn(
         terminal: false,
         cgroup: agent.cgroups.warm(),
         processes: 0,
+        files: agent.program_files,
         control,
     };
     let started = agent.reaper.adopt(|| child::start(&spec, &setup).map(|child| (child.pid, child)))?;

@@ -169,7 +169,7 @@ async fn half_a_frame_and_then_silence_holds_up_nobody() {
     assert!(matches!(ask(&opener, Op::Ping(Default::default())).await, Some(Reply::Pong(_))));
     drop((held, opener));
     still_works(&mut agent).await;
-    crate::harness::until("the half file is gone", || !has_entries(&agent)).await;
+    rekindle_test_support::wait::until("the half file is gone", || !has_entries(&agent)).await;
 }
 
 fn has_entries(agent: &Agent) -> bool {

@@ -1,27 +1,30 @@
 //! Many executions at once over one connection.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use rekindle::agent::{AgentError, Event, ExecuteRequest, Outcome, Refusal};
+use rekindle::agent::{AgentError, Event, ExecuteRequest, Outcome, Refusal, UploadOptions};
+use rekindle_protocol::limits::MAX_EXECUTIONS;
+use rekindle_test_support::wait::{until, until_answer};
+use tokio::sync::Barrier;
 
 use crate::agent;
-use crate::harness::{SOON, marker, shell, until};
+use crate::harness::{Agent, PATIENCE, SOON, Setup, marker, path, shell};
 
 const MANY: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_executions_at_once_each_return_their_own_output() {
     let agent = agent!();
+    let all_there = Arc::new(Barrier::new(MANY));
     let executions: Vec<_> = (0..MANY)
         .map(|i| {
-            let client = agent.client.clone();
+            let (client, all_there) = (agent.client.clone(), all_there.clone());
             let line = format!("read x; echo out {i} $x; echo err {i} >&2; exit {}", i % 256);
             tokio::spawn(async move {
                 let request = ExecuteRequest { stdin: rekindle::agent::Stdin::Live.into(), ..shell(&line) };
                 let mut execution = client.execute(request).await.expect("started");
                 let mut stdin = execution.take_stdin().expect("live");
-                // All of them are there before the first goes on.
-                tokio::time::sleep(Duration::from_secs(2)).await;
+                all_there.wait().await;
                 stdin.send(format!("in {i}\n").into()).await.expect("taken");
                 let finished = execution.wait().await.expect("finished");
                 assert_eq!(finished.stdout.text, format!("out {i} in {i}\n"));
@@ -34,6 +37,42 @@ async fn two_hundred_executions_at_once_each_return_their_own_output() {
         execution.await.expect("its own output came back");
     }
     agent.answers().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_executions_as_are_promised_run_at_once_and_one_more_is_refused() {
+    // As a guest's first process has them.
+    let before = "ulimit -Sn 1024 && ulimit -Hn 4096";
+    let agent = agent!(Setup { before, ..Setup::default() });
+    let mut running = Vec::new();
+    for i in 0..MAX_EXECUTIONS {
+        let line = "echo $(ulimit -Sn) $(ulimit -Hn); read x; echo $x";
+        let request =
+            ExecuteRequest { stream: true, stdin: rekindle::agent::Stdin::Live.into(), ..shell(line) };
+        let mut execution =
+            agent.client.execute(request).await.unwrap_or_else(|error| panic!("{i}: {error:?}"));
+        let ready = execution.next().await.expect("no error");
+        let Some(Event::Output { data, .. }) = ready else { panic!("{ready:?}") };
+        assert_eq!(data, "1024 4096\n", "what the agent needs is not the program's");
+        running.push(execution);
+    }
+    let refused = agent.client.execute(shell("true")).await.expect_err("one too many");
+    assert_eq!(refused.refusal(), Some(Refusal::Busy));
+    upload_and_check(&agent).await;
+    for (i, mut execution) in running.into_iter().enumerate() {
+        let mut stdin = execution.take_stdin().expect("live");
+        stdin.send(format!("{i}\n").into()).await.expect("taken");
+        let finished = execution.wait().await.expect("finished");
+        assert_eq!(finished.stdout.text, format!("1024 4096\n{i}\n"));
+    }
+    agent.answers().await;
+}
+
+/// A full house has room for files.
+async fn upload_and_check(agent: &Agent) {
+    let options = UploadOptions::default();
+    agent.client.upload_bytes(&path("file"), options, b"x", PATIENCE).await.expect("uploaded");
+    agent.client.stat(&path("file"), false, SOON).await.expect("there");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,6 +154,22 @@ async fn an_execution_is_not_held_up_by_others_that_hang() {
     assert_eq!(quick.expect("finished").stdout.text, "quick\n");
     drop(hanging);
     agent.answers().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whether_a_program_runs_can_be_asked_while_nobody_reads_its_output() {
+    let agent = agent!();
+    let request = ExecuteRequest { stream: true, ..shell("yes") };
+    let unread = agent.client.execute(request).await.expect("started");
+    let number = unread.started().execution;
+    assert!(agent.client.runs(number, SOON).await.expect("told"));
+    agent.client.signal(number, 9, true, SOON).await.expect("killed");
+    until_answer("a killed program does not run", async || {
+        (!agent.client.runs(number, SOON).await.expect("told")).then_some(())
+    })
+    .await;
+    let finished = unread.wait().await.expect("what it wrote and how it ended is still there");
+    assert_eq!(finished.outcome, Outcome::Signaled(9));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,17 +6,22 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use rekindle::agent::{AgentError, FileKind, Refusal, RestoreRequest, SandboxLimits, UploadOptions};
+use rekindle::agent::{
+    AgentError, FileKind, MkdirOptions, Refusal, RestoreRequest, SandboxLimits, UploadOptions,
+};
+use rekindle_test_support::wait::until;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::agent;
-use crate::harness::{Agent, PATIENCE, SOON, Setup, Transport, path, restore_request, until};
+use crate::harness::{Agent, PATIENCE, SOON, Setup, Transport, path, restore_request};
 
 const MIB: u64 = 1 << 20;
 /// How much the agent may grow, whatever the size of a file. A host may send 8 MiB ahead, once its window has grown:
 /// they are all here when the thread that writes has not had its turn for a while.
 const GROWTH_KIB: u64 = (8 + 4) * 1024;
+
+const PARENTS: MkdirOptions = MkdirOptions { mode: 0, parents: true, must_not_exist: false };
 
 async fn upload(agent: &Agent, name: &[u8], content: &[u8]) -> rekindle::agent::FileInfo {
     let uploaded = agent.client.upload_bytes(&path(name), UploadOptions::default(), content, PATIENCE).await;
@@ -216,7 +221,7 @@ async fn an_existing_file_is_replaced_whole_or_refused() {
     assert_eq!(error.expect_err("it exists").refusal(), Some(Refusal::AlreadyExists));
     assert_eq!(download(&agent, b"file").await, b"new");
     agent.client.upload_bytes(&path("other"), careful, b"first", PATIENCE).await.expect("it is new");
-    agent.client.mkdir(&path("dir"), 0, false, SOON).await.expect("made");
+    agent.client.mkdir(&path("dir"), MkdirOptions::default(), SOON).await.expect("made");
     let error = agent.client.upload_bytes(&path("dir"), UploadOptions::default(), b"x", PATIENCE).await;
     assert_eq!(error.expect_err("a directory").refusal(), Some(Refusal::IsADirectory));
     let error =
@@ -276,10 +281,10 @@ async fn a_transfer_that_is_cut_leaves_nothing_behind_and_the_old_file_alone() {
     }
     // The same with a download that nobody finishes.
     upload(&agent, b"big", &vec![1; 5_000_000]).await;
-    let (sink, _held) = tokio::io::duplex(10);
+    let (sink, mut held) = tokio::io::duplex(10);
     let client = agent.client.clone();
     let cut = tokio::spawn(async move { client.download(&path("big"), 1 << 30, sink, PATIENCE).await });
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    tokio::io::AsyncReadExt::read_u8(&mut held).await.expect("it has begun");
     cut.abort();
     agent.answers().await;
 }
@@ -380,7 +385,7 @@ async fn what_the_user_may_not_touch_is_refused() {
     let outside = outside.to_str().expect("text");
     let error = agent.client.upload_bytes(&path(outside), UploadOptions::default(), b"x", PATIENCE).await;
     assert_eq!(error.expect_err("not theirs").refusal(), Some(Refusal::PermissionDenied));
-    let error = agent.client.mkdir(&path("/etc/rekindle-test"), 0, true, SOON).await;
+    let error = agent.client.mkdir(&path("/etc/rekindle-test"), PARENTS, SOON).await;
     assert_eq!(error.expect_err("not theirs").refusal(), Some(Refusal::PermissionDenied));
     let error = agent.client.remove(&path(at), false, SOON).await;
     assert_eq!(error.expect_err("not theirs").refusal(), Some(Refusal::PermissionDenied));
@@ -455,7 +460,7 @@ async fn a_tree_is_removed_only_when_asked_and_only_itself() {
 async fn a_tree_deeper_than_there_are_descriptors_is_removed_whole() {
     let agent = agent!();
     let limit = std::process::Command::new("prlimit")
-        .args(["--pid", &agent.pid().to_string(), "--nofile=256:256"])
+        .args(["--pid", &agent.pid().to_string(), "--nofile=256:"])
         .status();
     assert!(limit.expect("prlimit is there").success());
     let levels = "i=0; while [ $i -lt 1000 ]; do mkdir d e; : > f; cd d; i=$((i+1)); done";
@@ -469,14 +474,24 @@ async fn a_tree_deeper_than_there_are_descriptors_is_removed_whole() {
 #[tokio::test]
 async fn directories_are_made_and_listed() {
     let agent = agent!();
-    let info = agent.client.mkdir(&path("a"), 0o700, false, SOON).await.expect("made");
+    let info = agent
+        .client
+        .mkdir(&path("a"), MkdirOptions { mode: 0o700, ..MkdirOptions::default() }, SOON)
+        .await
+        .expect("made");
     assert_eq!((info.kind, info.mode, info.uid), (FileKind::Directory, 0o700, agent.uid));
-    let error = agent.client.mkdir(&path("a"), 0, false, SOON).await;
+    let error = agent.client.mkdir(&path("a"), MkdirOptions::default(), SOON).await;
     assert_eq!(error.expect_err("it exists").refusal(), Some(Refusal::AlreadyExists));
-    agent.client.mkdir(&path("a"), 0, true, SOON).await.expect("that is fine");
-    let error = agent.client.mkdir(&path("x/y"), 0, false, SOON).await;
+    agent.client.mkdir(&path("a"), PARENTS, SOON).await.expect("that is fine");
+    let error = agent.client.mkdir(&path("x/y"), MkdirOptions::default(), SOON).await;
     assert_eq!(error.expect_err("no parent").refusal(), Some(Refusal::NotFound));
-    agent.client.mkdir(&path("x/y/z"), 0, true, SOON).await.expect("made");
+    agent.client.mkdir(&path("x/y/z"), PARENTS, SOON).await.expect("made");
+    let fresh = MkdirOptions { mode: 0o777, must_not_exist: true, ..PARENTS };
+    let error = agent.client.mkdir(&path("x/y/z"), fresh, SOON).await;
+    assert_eq!(error.expect_err("it exists").refusal(), Some(Refusal::AlreadyExists));
+    let info = agent.client.mkdir(&path("p/q"), fresh, SOON).await.expect("made");
+    assert_eq!(info.mode, 0o777, "not what a umask leaves of it");
+    agent.shell("rm -r p").await;
     agent.shell("cd x; for i in $(seq 1234); do : > f$i; done; mkfifo pipe").await;
 
     let all = agent.client.list(&path("x"), 0, SOON).await.expect("a listing");

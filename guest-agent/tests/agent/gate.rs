@@ -1,9 +1,12 @@
 //! The restore gate: nothing of a caller's runs before a clone is its own, and a failure is final.
 
-use rekindle::agent::{AgentClient, AgentError, Refusal, RestoreRequest, Scratch, UploadOptions};
+use rekindle::agent::{
+    AgentClient, AgentError, MkdirOptions, Refusal, RestoreRequest, Scratch, UploadOptions,
+};
+use rekindle_test_support::wait::{until, until_answer};
 
 use crate::agent;
-use crate::harness::{Agent, PATIENCE, SOON, Setup, Transport, path, restore_request, shell, until, var};
+use crate::harness::{Agent, PATIENCE, SOON, Setup, Transport, path, restore_request, shell, var};
 
 /// A copy of `/etc` that can be written to, and names of its own.
 const OWN_IDENTITY: &str = "cp -a /etc \"$HOME/../etc\" && mount --bind \"$HOME/../etc\" /etc";
@@ -22,7 +25,8 @@ async fn refusals(agent: &Agent) -> Vec<Refusal> {
         client.download(&here, 1, tokio::io::sink(), PATIENCE).await.expect_err("closed"),
         client.stat(&here, false, SOON).await.expect_err("closed"),
         client.list(&path("."), 0, SOON).await.expect_err("closed"),
-        client.mkdir(&path("dir"), 0, false, SOON).await.expect_err("closed"),
+        client.mkdir(&path("dir"), MkdirOptions::default(), SOON).await.expect_err("closed"),
+        client.rename(&here, &path("there"), false, SOON).await.expect_err("closed"),
         client.remove(&here, false, SOON).await.expect_err("closed"),
         client.signal(1, 9, false, SOON).await.expect_err("closed"),
     ];
@@ -162,6 +166,14 @@ async fn a_scratch_disk_takes_what_the_sandbox_writes_and_shows_what_was_there()
     agent.answers().await;
 }
 
+/// Asks again for as long as something runs.
+async fn quiet(mut ask: impl AsyncFnMut() -> Result<(), AgentError>) {
+    until_answer("nothing runs", async || {
+        ask().await.map_err(|error| assert_eq!(error.refusal(), Some(Refusal::Busy), "{error}")).ok()
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn quiescing_closes_the_gate_ends_the_session_and_is_refused_while_something_runs() {
     let mut agent = agent!(Setup { transport: Transport::Listen, ..Setup::default() });
@@ -170,12 +182,7 @@ async fn quiescing_closes_the_gate_ends_the_session_and_is_refused_while_somethi
     assert_eq!(error.refusal(), Some(Refusal::Busy));
     drop(running);
     // The kill takes a moment.
-    let deadline = std::time::Instant::now() + SOON;
-    while let Err(error) = agent.client.quiesce(false, SOON).await {
-        assert_eq!(error.refusal(), Some(Refusal::Busy));
-        assert!(std::time::Instant::now() < deadline, "never quiet");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    quiet(async || agent.client.quiesce(false, SOON).await).await;
     tokio::time::timeout(SOON, agent.client.closed()).await.expect("a quiet guest holds no session");
 
     agent.client = AgentClient::connect(agent.dial().await, SOON).await.expect("a session");
@@ -260,11 +267,6 @@ async fn a_renewal_makes_an_open_guest_somebody_elses() {
     assert_eq!(error.refusal(), Some(Refusal::Busy));
     drop(running);
     // The kill takes a moment.
-    let deadline = std::time::Instant::now() + SOON;
-    while let Err(error) = agent.client.restore(named("claimed", true), SOON).await {
-        assert_eq!(error.refusal(), Some(Refusal::Busy), "{error}");
-        assert!(std::time::Instant::now() < deadline, "never quiet");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    quiet(async || agent.client.restore(named("claimed", true), SOON).await).await;
     assert_eq!(agent.shell("echo $WHO; cat /proc/sys/kernel/hostname").await, "claimed\nclaimed\n");
 }

@@ -22,6 +22,7 @@ use rekindle::agent::{
     AgentClient, AgentError, Code, Command, EnvVar, ExecuteRequest, Finished, GuestPath, KillScope, Language,
     Program, RestoreRequest, SandboxLimits, TransferPatience,
 };
+use rekindle_test_support::wait::until;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf};
 use tokio::net::UnixStream;
@@ -458,15 +459,6 @@ fn can_unshare(flags: &[&str]) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
-}
-
-/// Waits for something that is sure to happen.
-pub async fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + SOON;
-    while !done() {
-        assert!(Instant::now() < deadline, "never happened: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 fn all_processes() -> impl Iterator<Item = u32> {

@@ -17,4 +17,5 @@ mod hostile_programs;
 mod output;
 mod pid1;
 mod reconnect;
+mod rename;
 mod warm;

@@ -1,9 +1,9 @@
 //! The agent as the first process of its namespace: it inherits every orphan and collects each of them.
 
-use std::time::Duration;
+use rekindle_test_support::wait::{until, until_answer};
 
 use crate::agent;
-use crate::harness::{Setup, shell, until};
+use crate::harness::{Setup, marker, shell};
 
 fn first() -> Setup {
     let unshare = vec!["--pid", "--fork", "--mount-proc", "--kill-child"];
@@ -21,20 +21,13 @@ async fn it_is_the_first_process_and_runs_programs() {
 async fn orphans_are_collected() {
     let agent = agent!(first());
     // Forty processes whose parents are gone before they end.
-    agent.shell("for i in $(seq 40); do (sh -c 'sleep 0.2' &) ; done").await;
-    agent.shell("(setsid sh -c 'sleep 0.1; exit 3' &) &").await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let nap = format!("sleep 0.2{}", marker());
+    agent.shell(&format!("for i in $(seq 40); do (sh -c '{nap}' &) ; done")).await;
+    agent.shell(&format!("(setsid sh -c '{nap}; exit 3' &) &")).await;
     let zombies = "n=0; for s in /proc/[0-9]*/stat; do read -r line < $s 2>/dev/null || continue; \
                    case ${line##*) } in Z*) n=$((n+1));; esac; done; echo $n";
-    let deadline = std::time::Instant::now() + crate::harness::SOON;
-    loop {
-        let left = agent.shell(zombies).await;
-        if left == "0\n" {
-            break;
-        }
-        assert!(std::time::Instant::now() < deadline, "{left} zombies are never collected");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    until("all have ended", || agent.processes(&nap).is_empty()).await;
+    until_answer("all are collected", async || (agent.shell(zombies).await == "0\n").then_some(())).await;
     agent.answers().await;
 }
 

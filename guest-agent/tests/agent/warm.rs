@@ -4,11 +4,12 @@ use rekindle::agent::{
     AgentClient, AgentError, ExecuteRequest, Finished, Interpreter, Language, Outcome, RestoreRequest, Stdin,
     TerminalSize, UploadOptions, WarmPython, WarmRequest,
 };
+use rekindle_test_support::wait::{until, until_answer};
 use rekindle_test_support::{skip, snippets};
 
 use crate::agent;
 use crate::harness::{
-    Agent, PATIENCE, SOON, Setup, Transport, code, path, restore_request, shell, until, var, within,
+    Agent, PATIENCE, SOON, Setup, Transport, code, path, restore_request, shell, var, within,
 };
 
 const MODULES: [&str; 10] = [
@@ -294,14 +295,12 @@ async fn without_a_forker_executions_go_on_and_a_new_one_is_started() {
     until("the old forker is gone", || agent.children("rekindle_warm import forker").is_empty()).await;
     let first = agent.run(code(Language::Python, "print('hi')")).await;
     assert_eq!((first.outcome, first.interpreter), (Outcome::Exited(0), Some(Interpreter::Plain)));
-    loop {
+    until_answer("a new interpreter is warm", async || {
         let finished = agent.run(code(Language::Python, "print('hi')")).await;
         assert_eq!(finished.stdout.text, "hi\n");
-        if finished.interpreter == Some(Interpreter::Warmed) {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
+        (finished.interpreter == Some(Interpreter::Warmed)).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

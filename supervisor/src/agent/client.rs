@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rekindle_protocol::limits::{MAX_EXECUTIONS, MAX_STREAMS};
 use rekindle_protocol::mux::{self, Opener, Side, Stream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
@@ -22,12 +23,13 @@ use tracing::Instrument as _;
 use super::error::AgentError;
 use super::hello::Hello;
 
-/// Executions and transfers under way at once. Together with [`MAX_CALLS`] it is half of
-/// [`MAX_STREAMS`](rekindle_protocol::limits::MAX_STREAMS): a stream counts until the other side has seen its
-/// end, and one too many would end the session for everyone.
-const MAX_LONG: usize = 224;
+/// Transfers under way at once, kept apart so that they are not in the way of executions.
+const MAX_TRANSFERS: usize = 64;
 /// Short calls under way at once, kept apart so that a full house of executions can still be signalled.
 const MAX_CALLS: usize = 32;
+/// All of them are at most half of what there may be: a stream counts until the other side has seen its end, and one
+/// too many would end the session for everyone.
+const _: () = assert!(2 * (MAX_EXECUTIONS + MAX_TRANSFERS + MAX_CALLS) <= MAX_STREAMS);
 /// How long a session may take to close before the byte stream is dropped under it.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 /// How long the end of a stream may precede the end of its session for the two to be the same event.
@@ -53,10 +55,12 @@ impl AgentClient {
     }
 }
 
-/// Whether an operation is one of many that last, or a short call.
+/// What an operation counts as, of which there may be so many at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Lane {
-    Long,
+    Execution,
+    Transfer,
+    /// Short; it waits for its turn.
     Call,
 }
 
@@ -68,7 +72,8 @@ type Ended = Option<Arc<io::Error>>;
 pub(super) struct Session {
     opener: Opener,
     ended: watch::Receiver<Option<Ended>>,
-    long: Arc<Semaphore>,
+    executions: Arc<Semaphore>,
+    transfers: Arc<Semaphore>,
     calls: Arc<Semaphore>,
     /// Dropped with the session, which tells its task that nobody waits any more.
     _held: oneshot::Sender<()>,
@@ -96,7 +101,8 @@ impl Session {
         Arc::new(Self {
             opener,
             ended,
-            long: Arc::new(Semaphore::new(MAX_LONG)),
+            executions: Arc::new(Semaphore::new(MAX_EXECUTIONS)),
+            transfers: Arc::new(Semaphore::new(MAX_TRANSFERS)),
             calls: Arc::new(Semaphore::new(MAX_CALLS)),
             _held: held,
         })
@@ -111,7 +117,12 @@ impl Session {
     ) -> Result<(Stream, OwnedSemaphorePermit), AgentError> {
         let asked = Instant::now();
         let permit = match lane {
-            Lane::Long => Arc::clone(&self.long).try_acquire_owned().map_err(|_| AgentError::Busy)?,
+            Lane::Execution => {
+                Arc::clone(&self.executions).try_acquire_owned().map_err(|_| AgentError::Busy)?
+            }
+            Lane::Transfer => {
+                Arc::clone(&self.transfers).try_acquire_owned().map_err(|_| AgentError::Busy)?
+            }
             Lane::Call => {
                 let permit = Arc::clone(&self.calls).acquire_owned();
                 let permit = timeout_at(deadline, permit).await.map_err(|_| AgentError::Busy)?;

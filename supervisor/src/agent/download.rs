@@ -46,7 +46,7 @@ impl AgentClient {
         let request = DownloadRequest { path: path.to_wire(), max_bytes: max_bytes.max(1) };
         let total = deadline(patience.total);
         let start = total.min(deadline(patience.stall));
-        let mut operation = self.begin(DOWNLOAD, Lane::Long, Op::Download(request), start).await?;
+        let mut operation = self.begin(DOWNLOAD, Lane::Transfer, Op::Download(request), start).await?;
         let transfer = timeout_at(total, receive(&mut operation, path, max_bytes, sink, patience)).await;
         transfer.unwrap_or_else(|_| Err(operation.silent()))
     }

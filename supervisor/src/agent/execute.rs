@@ -84,7 +84,7 @@ impl AgentClient {
         let live = request.stdin == i32::from(Stdin::Live);
         let limit = time_limit(&request);
         let start = deadline(patience.start);
-        let mut operation = self.begin(EXECUTE, Lane::Long, Op::Execute(request), start).await?;
+        let mut operation = self.begin(EXECUTE, Lane::Execution, Op::Execute(request), start).await?;
         let mut overdue = patience.overdue(Duration::ZERO, patience.start);
         let started = match operation.receive_overdue(&mut overdue).await? {
             Reply::Started(started) if started.execution != 0 && started.pid != 0 => {
@@ -125,7 +125,7 @@ impl AgentClient {
         let output_limit = output_limit(&request)?;
         let request = ExecuteRequest { stream: false, unannounced: true, ..request };
         let start = deadline(patience.start);
-        let mut operation = self.begin(EXECUTE, Lane::Long, Op::Execute(request), start).await?;
+        let mut operation = self.begin(EXECUTE, Lane::Execution, Op::Execute(request), start).await?;
         let most = patience.start.saturating_add(limit).saturating_add(patience.grace);
         let mut overdue = patience.overdue(limit, most);
         let mut reply = operation.receive_overdue(&mut overdue).await?;

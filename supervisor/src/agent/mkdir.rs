@@ -5,25 +5,48 @@ use std::time::Duration;
 use rekindle_protocol::wire::{MkdirRequest, request::Op, response::Reply};
 
 use super::client::AgentClient;
-use super::error::AgentError;
+use super::error::{AgentError, Refusal};
 use super::file::FileInfo;
 use super::path::GuestPath;
 
+/// The minor protocol version from which on an agent heeds `must_not_exist`.
+const MUST_NOT_EXIST_SINCE: u32 = 5;
+
+/// How a directory is made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MkdirOptions {
+    /// Permission bits; 0 means 0755.
+    pub mode: u32,
+    /// Make missing parents, and accept a directory that exists.
+    pub parents: bool,
+    /// Refuse when the path exists, whatever `parents` says.
+    pub must_not_exist: bool,
+}
+
 impl AgentClient {
-    /// Makes a directory with these permission bits (0 means 0755), with `parents` also the missing ones
-    /// above it.
+    /// Makes a directory and describes it.
     ///
     /// # Errors
-    /// See [`AgentError`].
+    /// See [`AgentError`]. Agents before protocol 3.5 do not know `must_not_exist` beside `parents`, and are not
+    /// asked.
     pub async fn mkdir(
         &self,
         path: &GuestPath,
-        mode: u32,
-        parents: bool,
+        options: MkdirOptions,
         within: Duration,
     ) -> Result<FileInfo, AgentError> {
-        let request = MkdirRequest { path: path.to_wire(), parents, mode };
-        match self.call("mkdir", Op::Mkdir(request), within).await? {
+        const MKDIR: &str = "mkdir";
+        let MkdirOptions { mode, parents, must_not_exist } = options;
+        if parents && must_not_exist && self.hello().version.minor < MUST_NOT_EXIST_SINCE {
+            return Err(AgentError::Refused {
+                operation: MKDIR,
+                kind: Refusal::UnknownRequest,
+                message: "the agent does not know must_not_exist: the template has to be built again"
+                    .to_owned(),
+            });
+        }
+        let request = MkdirRequest { path: path.to_wire(), parents, mode, must_not_exist };
+        match self.call(MKDIR, Op::Mkdir(request), within).await? {
             (operation, Reply::File(info)) => {
                 FileInfo::of(path, &info).map_err(|what| operation.violated(what))
             }

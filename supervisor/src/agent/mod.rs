@@ -2,11 +2,11 @@
 //!
 //! Called by `vm`, which dials the byte stream and hands it to [`AgentClient::connect`]. This folder never
 //! learns which engine carries the stream, and it never believes a guest: every reply is bounded, checked and
-//! turned into the types below, or becomes an [`AgentError`]. One file per operation; `docs/agent-protocol.md`
-//! describes what travels.
+//! turned into the types below, or becomes an [`AgentError`]. One file per operation, the short
+//! ones in `calls`; `docs/agent-protocol.md` describes what travels.
 
+mod calls;
 mod client;
-mod clock;
 mod connect;
 mod digest;
 mod download;
@@ -20,22 +20,17 @@ mod mkdir;
 mod operation;
 mod path;
 mod patience;
-mod ping;
-mod poweroff;
-mod quiesce;
 mod remove;
-mod resize;
-mod restore;
-mod signal;
+mod rename;
 mod stat;
 mod stdin;
 mod untrusted;
 mod upload;
-mod warm;
 
 #[cfg(test)]
 mod fake;
 
+pub use calls::Pong;
 pub use client::AgentClient;
 pub use digest::Digest;
 pub use download::Downloaded;
@@ -45,9 +40,9 @@ pub use file::{FileInfo, FileKind};
 pub use finished::{Diagnosis, DiagnosisKind, Finished, Interpreter, Outcome, Output, OutputStream, Usage};
 pub use hello::{Capabilities, Hello, KillScope, ProtocolVersion};
 pub use list::Listing;
+pub use mkdir::MkdirOptions;
 pub use path::{GuestPath, InvalidPath};
 pub use patience::{ExecutePatience, TransferPatience};
-pub use ping::Pong;
 pub use stdin::{StdinClosed, StdinWriter};
 pub use upload::UploadOptions;
 

@@ -69,7 +69,7 @@ impl AgentClient {
         };
         let total = deadline(patience.total);
         let start = total.min(deadline(patience.stall));
-        let mut operation = self.begin(UPLOAD, Lane::Long, Op::Upload(request), start).await?;
+        let mut operation = self.begin(UPLOAD, Lane::Transfer, Op::Upload(request), start).await?;
         let transfer = timeout_at(total, transfer(&mut operation, source, patience)).await;
         let (info, sent) = transfer.unwrap_or_else(|_| Err(operation.silent()))?;
         if info.checksum != sent.checksum || info.size != sent.size {

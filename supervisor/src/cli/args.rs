@@ -14,7 +14,12 @@ use rekindle::host::cgroup::CpuQuota;
 pub use self::remote::*;
 use super::completions::ShellName;
 use super::config::{ConfigCommand, ConfigOptions};
+use super::host_setup::SetupOptions;
 use super::token::TokenCommand;
+
+/// The longest time that can be asked for; what is allowed is the server's to say.
+const LONGEST: f64 = 366.0 * 86_400.0;
+const NO_TIME: &str = "a time is needed, in seconds or such as 90s, 10m or 2h, of at most a year";
 
 /// Sandboxes for coding agents: microVMs restored from pre-warmed snapshots.
 #[derive(Debug, Parser)]
@@ -27,31 +32,39 @@ pub struct Arguments {
     pub command: Command,
 }
 
-/// What to do.
+/// What to do. `help.rs` groups them.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Restore a sandbox, run one program in it, print its output, destroy it
+    Run(Box<RunOptions>),
+    /// Show what was found on this machine and whether a sandbox can run
+    Doctor(DoctorOptions),
+    #[command(flatten)]
+    Remote(Box<RemoteCommand>),
+    /// Serve sandboxes over gRPC until told to stop
+    Serve(Box<ServeOptions>),
+    /// List, build, verify and remove the snapshots of templates
+    #[command(subcommand)]
+    Template(TemplateCommand),
+    /// Make, list and remove the tokens callers show
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Check the configuration of the service, or print its reference
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Fetch and check the Firecracker release for this host, and show what else is missing
+    Setup(SetupOptions),
+    /// Write the manual pages
+    #[command(hide = true)]
+    Man {
+        /// Where to
+        dir: PathBuf,
+    },
     /// Print a script that completes this command line in a shell
     Completions {
         /// The shell
         shell: ShellName,
     },
-    /// Check the configuration of the service, or print its reference
-    #[command(subcommand)]
-    Config(ConfigCommand),
-    /// Show what was found on this machine and whether a sandbox can run
-    Doctor(DoctorOptions),
-    /// Restore a sandbox, run one program in it, print its output, destroy it
-    Run(Box<RunOptions>),
-    /// List, build, verify and remove the snapshots of templates
-    #[command(subcommand)]
-    Template(TemplateCommand),
-    /// Serve sandboxes over gRPC until told to stop
-    Serve(Box<ServeOptions>),
-    /// Make, list and remove the tokens callers show
-    #[command(subcommand)]
-    Token(TokenCommand),
-    #[command(flatten)]
-    Remote(Box<RemoteCommand>),
 }
 
 /// Options of `doctor`.
@@ -89,48 +102,10 @@ pub struct MachineOptions {
     pub require_limits: bool,
 }
 
-/// Options of `run`.
-#[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("program").required(true).args(["python", "node", "sh", "file", "argv"]))]
-pub struct RunOptions {
-    #[command(flatten)]
-    pub machine: MachineOptions,
-    /// The template to restore
-    #[arg(long, default_value = "python-node", value_parser = template_name)]
-    pub template: TemplateName,
-    /// Wall-clock limit of the program in seconds
-    #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
-    pub timeout: Duration,
-    /// Share of the machine's processors, such as 0.5 or 2
-    #[arg(long, value_name = "N", value_parser = cpus)]
-    pub cpus: Option<CpuQuota>,
-    /// Memory of the program, such as 256M or 1G
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub memory: Option<u64>,
-    /// A variable of the program's environment; repeatable
-    #[arg(long, value_name = "K=V", value_parser = variable)]
-    pub env: Vec<(String, String)>,
-    /// Copy a file into the sandbox before the program runs; repeatable
-    #[arg(long, value_name = "LOCAL:GUEST", value_parser = put)]
-    pub put: Vec<(PathBuf, GuestPath)>,
-    /// Copy a file, or a directory as a tar archive, out of the sandbox afterwards; repeatable
-    #[arg(long, value_name = "GUEST:LOCAL", value_parser = get)]
-    pub get: Vec<(GuestPath, PathBuf)>,
-    /// Characters of each output stream that are shown
-    #[arg(long, value_name = "CHARS", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
-    pub output_limit: u32,
-    /// Print all output as it comes instead of a shortened text at the end
-    #[arg(long, conflicts_with = "json")]
-    pub stream: bool,
-    /// Print outcome, output, usage and timings as JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Boot the machine instead of restoring its snapshot, to see what the snapshot saves
-    #[arg(long)]
-    pub cold: bool,
-    /// Start an interpreter for --python or --node instead of using a warm one, to see what that saves
-    #[arg(long)]
-    pub plain: bool,
+/// A program and how it is run, here or on a server.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Program")]
+pub struct ProgramOptions {
     /// Python source to run
     #[arg(long, value_name = "CODE")]
     pub python: Option<String>,
@@ -140,21 +115,72 @@ pub struct RunOptions {
     /// A line for the shell
     #[arg(long, value_name = "CMD")]
     pub sh: Option<String>,
-    /// A local .py, .js, .mjs, .cjs or .sh file to copy in and run
-    pub file: Option<PathBuf>,
     /// A program of the sandbox and its arguments
     #[arg(last = true)]
     pub argv: Vec<String>,
+    /// Wall-clock limit of the program, in seconds or such as 10m; 60 s, or what the server says, when left out
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub timeout: Option<Duration>,
+    /// Memory of the program, such as 256M or 1G
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory: Option<u64>,
+    /// Working directory in the sandbox
+    #[arg(long, value_name = "DIR", default_value = "", hide_default_value = true)]
+    pub cwd: String,
+    /// A variable of the program's environment; repeatable
+    #[arg(long, value_name = "K=V", value_parser = variable)]
+    pub env: Vec<(String, String)>,
+    /// Characters of each output stream that are shown; 4000 when left out
+    #[arg(long, value_name = "CHARS", value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    pub output_limit: Option<u32>,
+    /// Print all output as it comes instead of a shortened text at the end
+    #[arg(long, conflicts_with = "json")]
+    pub stream: bool,
+    /// Start an interpreter for --python or --node instead of using a warm one
+    #[arg(long)]
+    pub plain: bool,
+    /// Print outcome, output and usage as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `run`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("program").required(true).args(["python", "node", "sh", "file", "argv"]))]
+pub struct RunOptions {
+    /// A local .py, .js, .mjs, .cjs or .sh file to copy in and run
+    pub file: Option<PathBuf>,
+    /// The template to restore; python-node where its image is there, else minimal, when left out
+    #[arg(long, value_parser = template_name)]
+    pub template: Option<TemplateName>,
+    /// Share of the machine's processors, such as 0.5 or 2
+    #[arg(long, value_name = "N", value_parser = cpus)]
+    pub cpus: Option<CpuQuota>,
+    /// Copy a file into the sandbox before the program runs; repeatable
+    #[arg(long, value_name = "LOCAL:GUEST", value_parser = put)]
+    pub put: Vec<(PathBuf, GuestPath)>,
+    /// Copy a file, or a directory as a tar archive, out of the sandbox afterwards; repeatable
+    #[arg(long, value_name = "GUEST:LOCAL", value_parser = get)]
+    pub get: Vec<(GuestPath, PathBuf)>,
+    /// Boot the machine instead of restoring its snapshot, to see what the snapshot saves
+    #[arg(long)]
+    pub cold: bool,
+    #[command(flatten)]
+    pub machine: MachineOptions,
+    #[command(flatten)]
+    pub program: ProgramOptions,
 }
 
 /// The commands about templates.
 #[derive(Debug, Subcommand)]
 pub enum TemplateCommand {
-    /// List templates and their snapshots
+    /// List templates and their snapshots; with --server those of a server
     Ls {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        server: Box<ServerOptions>,
     },
     /// Boot, warm up and snapshot a template
     Build {
@@ -194,14 +220,29 @@ fn template_name(text: &str) -> Result<TemplateName, String> {
     text.parse().map_err(|error: rekindle::config::InvalidTemplate| error.to_string())
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("a number of seconds between 0 and 86400 is needed".into()),
+/// `90`, `1.5`, `90s`, `10m`, `2h` or `1d`, and not nothing.
+fn span(text: &str) -> Result<Duration, String> {
+    span_or_none(text).and_then(|span| if span.is_zero() { Err(NO_TIME.into()) } else { Ok(span) })
+}
+
+/// The same, or nothing: `0` or `none`.
+fn span_or_none(text: &str) -> Result<Duration, String> {
+    let (digits, unit) = match text.char_indices().last() {
+        _ if text == "none" => ("0", 1.0),
+        Some((at, 's')) => (&text[..at], 1.0),
+        Some((at, 'm')) => (&text[..at], 60.0),
+        Some((at, 'h')) => (&text[..at], 3_600.0),
+        Some((at, 'd')) => (&text[..at], 86_400.0),
+        _ => (text, 1.0),
+    };
+    match digits.parse::<f64>().map(|number| number * unit) {
+        Ok(0.0) => Ok(Duration::ZERO),
+        Ok(seconds) if (0.001..=LONGEST).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(NO_TIME.into()),
     }
 }
 
-fn cpus(text: &str) -> Result<CpuQuota, String> {
+pub fn cpus(text: &str) -> Result<CpuQuota, String> {
     match text.parse::<f64>() {
         // The range keeps the conversion exact.
         Ok(cpus) if (0.05..=1024.0).contains(&cpus) => {
@@ -211,8 +252,16 @@ fn cpus(text: &str) -> Result<CpuQuota, String> {
     }
 }
 
-/// `512M`, `1G`, `65536k` or plain bytes.
+/// `512M`, `1G`, `65536k` or plain bytes, and at least what a program needs.
 fn size(text: &str) -> Result<u64, String> {
+    match any_size(text)? {
+        bytes if bytes >= 4 * 1024 * 1024 => Ok(bytes),
+        _ => Err("a program needs at least 4M".into()),
+    }
+}
+
+/// `512M`, `1G`, `65536k` or plain bytes.
+pub fn any_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -222,11 +271,7 @@ fn size(text: &str) -> Result<u64, String> {
         _ => return Err("a size such as 256M or 1G is needed".into()),
     };
     let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    match bytes {
-        Some(bytes) if bytes >= 4 * 1024 * 1024 => Ok(bytes),
-        Some(_) => Err("a program needs at least 4M".into()),
-        None => Err("a size such as 256M or 1G is needed".into()),
-    }
+    bytes.ok_or_else(|| "a size such as 256M or 1G is needed".into())
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
@@ -276,17 +321,32 @@ mod tests {
         assert!(parse(&[]).is_err());
         assert!(parse(&["--python", "1", "--node", "2"]).is_err());
         assert!(parse(&["--python", "1", "--", "ls"]).is_err());
-        assert_eq!(parse(&["--", "ls", "-l"]).expect("right").argv, ["ls", "-l"]);
+        assert_eq!(parse(&["--", "ls", "-l"]).expect("right").program.argv, ["ls", "-l"]);
         assert_eq!(parse(&["job.py"]).expect("right").file, Some("job.py".into()));
+    }
+
+    #[test]
+    fn a_time_is_nothing_only_where_that_means_something() {
+        assert_eq!(span("1.5"), Ok(Duration::from_millis(1_500)));
+        assert_eq!(span("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(span("2h"), Ok(Duration::from_secs(7_200)));
+        assert_eq!(span("1d"), Ok(Duration::from_secs(86_400)));
+        for wrong in ["", "0", "none", "0.0001", "-1", "m", "NaN", "inf", "1e300", "5 m", "400d", "10é"] {
+            assert!(span(wrong).is_err(), "{wrong:?}");
+        }
+        for nothing in ["0", "0s", "none"] {
+            assert_eq!(span_or_none(nothing), Ok(Duration::ZERO));
+        }
+        assert!(span_or_none("nothing").is_err());
     }
 
     #[test]
     fn sizes_shares_and_times_are_checked() {
         let right =
-            parse(&["--memory", "256M", "--cpus", "0.5", "--timeout", "1.5", "--sh", "x"]).expect("right");
-        assert_eq!(right.memory, Some(256 * 1024 * 1024));
+            parse(&["--memory", "256M", "--cpus", "0.5", "--timeout", "1.5m", "--sh", "x"]).expect("right");
+        assert_eq!(right.program.memory, Some(256 * 1024 * 1024));
         assert_eq!(right.cpus, Some(CpuQuota { millis: 500 }));
-        assert_eq!(right.timeout, Duration::from_millis(1500));
+        assert_eq!(right.program.timeout, Some(Duration::from_secs(90)));
         for wrong in [
             ["--memory", "12X"],
             ["--memory", "1k"],

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use rekindle::config::Dirs;
 use rekindle::config::server::{Flag, Loaded, Origin, Sources, reference};
+use rekindle::store::Artifacts;
+
+use super::setup;
 
 /// Where the configuration of the service comes from. Every command that needs it takes these.
 #[derive(Debug, Clone, Default, Args)]
@@ -68,6 +71,8 @@ pub fn config(command: &ConfigCommand) -> anyhow::Result<u8> {
 
 fn table(loaded: &Loaded) -> anyhow::Result<String> {
     let config = &loaded.config;
+    let artifacts = Artifacts::of(&Dirs::find()?);
+    let default = config.default_template(|name| setup::has_image(name, &artifacts));
     let mut rows = loaded.rows();
     for (key, value, _) in &mut rows {
         // What a default comes to here says more than that there is none.
@@ -77,7 +82,8 @@ fn table(loaded: &Loaded) -> anyhow::Result<String> {
                 *value = config.listen.socket_path(&Dirs::find()?.data, root).display().to_string();
             }
             "listen.socket_mode" => *value = config.listen.mode().into(),
-            "pool.templates" => *value = serde_json::to_string(&config.templates())?,
+            "sandbox.default_template" => *value = serde_json::to_string(&default)?,
+            "pool.templates" => *value = serde_json::to_string(&config.templates(&default))?,
             _ => {}
         }
     }

@@ -129,7 +129,7 @@ fn cgroups() -> Finding {
 /// Kernel and images, and the snapshots made of them.
 fn artifacts() -> anyhow::Result<Vec<Finding>> {
     let dirs = Dirs::find()?;
-    let artifacts = Artifacts::new(&dirs.cache);
+    let artifacts = Artifacts::of(&dirs);
     let mut findings = vec![match artifacts.kernel() {
         Ok(kernel) => ok("kernel", kernel.path.display().to_string()),
         Err(error) => split("kernel", Verdict::Missing, &error.to_string()),

@@ -5,7 +5,12 @@ mod args;
 mod completions;
 mod config;
 mod doctor;
+mod execution;
 mod failure;
+mod help;
+mod host_setup;
+mod interrupt;
+mod man;
 mod progress;
 mod remote;
 mod run;
@@ -17,16 +22,14 @@ mod token;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use self::args::{Arguments, Command};
+use self::args::Command;
 
 /// What our own failures exit with; the program's own codes pass through beside it.
 pub const OWN_FAILURE: u8 = 125;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match help::parse() {
         Ok(arguments) => arguments,
         Err(error) => {
             let help = !error.use_stderr();
@@ -53,8 +56,10 @@ pub fn main() -> ExitCode {
             Command::Completions { shell } => completions::completions(shell),
             Command::Config(command) => config::config(&command),
             Command::Doctor(options) => doctor::doctor(&options),
+            Command::Man { dir } => man::man(&dir),
             Command::Run(options) => run::run(*options).await,
             Command::Serve(options) => serve::serve(*options).await,
+            Command::Setup(options) => host_setup::setup(options),
             Command::Template(command) => template::template(command).await,
             Command::Token(command) => token::token(command),
             Command::Remote(command) => remote::remote(*command).await,

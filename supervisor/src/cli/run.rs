@@ -1,62 +1,39 @@
 //! `rekindle run`: one sandbox, one program, its output, nothing left.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bytes::Bytes;
 use rekindle::agent::{
-    AgentError, Code, Command, Diagnosis, EnvVar, Event, ExecuteRequest, Finished, GuestPath, Interpreter,
-    Language, Outcome, Output, OutputStream, Program, SandboxLimits, Stdin, StdinWriter, TransferPatience,
-    UploadOptions, Usage,
+    AgentError, Code, Command, EnvVar, Event, ExecuteRequest, Finished, GuestPath, Language, OutputStream,
+    Program, SandboxLimits, Stdin, StdinWriter, TransferPatience, UploadOptions,
 };
 use rekindle::vm::{self, Death, Identity, Lost, Vm};
+use rekindle_api::v1::ExecuteResponse;
+use rekindle_protocol::limits::DEFAULT_OUTPUT_LIMIT;
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
 
 use super::args::RunOptions;
+use super::execution::{self, End, Execution, show};
 use super::failure;
-use super::remote::quantity;
+use super::interrupt::{SIGNAL_BASE, interrupted};
+use super::remote::{print, quantity};
 use super::setup::Setup;
 use super::stages::{Breakdown, StageClock};
-
-/// Exit codes a shell user knows, for ends that are no exit code.
-const TIMED_OUT: u8 = 124;
-const OUT_OF_MEMORY: u8 = 137;
-const SIGNAL_BASE: u8 = 128;
 
 /// Largest file `--get` brings out.
 const MAX_GET_BYTES: u64 = 64 * 1024 * 1024 * 1024;
 /// Processes of a sandbox: a fork bomb ends here instead of at the guest's own limit.
 const SANDBOX_PIDS: u32 = 512;
-/// Pieces in which standard input is forwarded.
-const STDIN_PIECE: usize = 64 * 1024;
+/// Its wall-clock limit, where none is given.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How a run ended, the ends only the host can see included.
-#[derive(Debug, Clone, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-enum End {
-    Exited { code: u8 },
-    Signaled { signal: u8 },
-    TimedOut,
-    OutOfMemory,
-    Cancelled,
-    AgentLost { message: String },
-    VmLost { message: String },
-}
-
-/// What `--json` prints.
+/// What `--json` prints: the execution as `exec` prints it, and what is known of the machine.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
-    outcome: End,
-    stdout: Option<&'a Output>,
-    stderr: Option<&'a Output>,
-    usage: Option<&'a Usage>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    diagnosis: Option<&'a Diagnosis>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interpreter: Option<Interpreter>,
+    #[serde(flatten)]
+    execution: Execution,
     template: &'a str,
     engine: String,
     machine: rekindle::host::cgroup::Usage,
@@ -69,10 +46,11 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     let request = request(&options)?;
     let uploads = uploads(&options)?;
     let setup = Setup::open(&options.machine)?;
-    let source = setup.source(&options.template)?;
+    let template = options.template.clone().unwrap_or_else(|| setup.default_template());
+    let source = setup.source(&template)?;
     let most = u64::from(source.recipe.memory_mib) << 20;
-    if let Some(asked) = options.memory.filter(|asked| *asked > most) {
-        let (asked, most, name) = (quantity::size(asked), quantity::size(most), &options.template);
+    if let Some(asked) = options.program.memory.filter(|asked| *asked > most) {
+        let (asked, most, name) = (quantity::size(asked), quantity::size(most), &template);
         bail!(
             "--memory of {asked} is more than the machines of {name} have, {most}\n\
              hint: leave it out, or use a template with more memory_mib"
@@ -80,7 +58,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     }
     stages.stage("setup");
     let limits = SandboxLimits {
-        memory_bytes: options.memory.unwrap_or(0),
+        memory_bytes: options.program.memory.unwrap_or(0),
         pids: SANDBOX_PIDS,
         ..SandboxLimits::default()
     };
@@ -110,16 +88,19 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
             fetched = fetch_all(&vm, &options, &mut stages).await;
             Ok(finished)
         } => ended,
-        code = interrupted() => {
+        number = interrupted(true) => {
             vm.stop().await;
-            return Ok(code);
+            return Ok(SIGNAL_BASE + number);
         }
     };
     let machine = vm.usage().await;
-    let (end, finished) = match ended {
-        Ok(finished) => (finished.outcome.into(), Some(finished)),
+    let (end, response) = match ended {
+        Ok(finished) => {
+            let response = response(&finished);
+            (End::of(&response)?, response)
+        }
         Err(error) => match lost(&vm, &error).await {
-            Some(end) => (end, None),
+            Some(end) => (end, ExecuteResponse::default()),
             None => {
                 vm.stop().await;
                 return Err(error);
@@ -128,23 +109,23 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     };
     vm.stop().await;
     stages.stage("destroy");
-    let code = exit_code(&end);
-    if options.json {
+    let code = end.code();
+    if options.program.json {
         let report = Report {
-            outcome: end,
-            stdout: finished.as_ref().map(|finished| &finished.stdout),
-            stderr: finished.as_ref().map(|finished| &finished.stderr),
-            usage: finished.as_ref().map(|finished| &finished.usage),
-            diagnosis: finished.as_ref().and_then(|finished| finished.diagnosis.as_ref()),
-            interpreter: finished.as_ref().and_then(|finished| finished.interpreter),
-            template: options.template.as_str(),
+            execution: Execution::new(response, end),
+            template: template.as_str(),
             engine: setup.decision.engine.to_string(),
             machine,
             timings: stages.finish(),
         };
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        print::json(&report)?;
     } else {
-        print(&options, &end, finished.as_ref())?;
+        if !options.program.stream {
+            show(&response)?;
+        }
+        if let Some(note) = end.note() {
+            eprintln!("rekindle: {note}");
+        }
     }
     fetched.map(|()| code)
 }
@@ -212,20 +193,21 @@ async fn fetch(vm: &Vm, guest: &GuestPath, local: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Hands our own standard input on. It is read on a thread that nobody waits for: a read from a pipe that
-/// stays open has no end.
+/// The answer a server would give.
+fn response(finished: &Finished) -> ExecuteResponse {
+    let mut response = rekindle::grpc::execute_response(String::new(), finished, false);
+    // What was spilled is gone with the machine.
+    for output in [&mut response.stdout, &mut response.stderr].into_iter().flatten() {
+        output.spilled_path.clear();
+        output.spilled_bytes = 0;
+    }
+    response
+}
+
+/// Hands our own standard input on.
 async fn forward_stdin(mut stdin: StdinWriter) {
-    let (pieces, mut read) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        let mut input = std::io::stdin().lock();
-        let mut piece = vec![0; STDIN_PIECE];
-        while let Ok(n @ 1..) = input.read(&mut piece) {
-            if pieces.blocking_send(Bytes::copy_from_slice(&piece[..n])).is_err() {
-                return;
-            }
-        }
-    });
-    while let Some(piece) = read.recv().await {
+    let mut pieces = execution::pieces();
+    while let Some(piece) = pieces.recv().await {
         if stdin.send(piece).await.is_err() {
             return;
         }
@@ -244,19 +226,6 @@ fn write_live(stream: OutputStream, data: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Completes with an exit code when the person at the terminal, or a manager of processes, wants an end.
-async fn interrupted() -> u8 {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => SIGNAL_BASE + 2,
-        _ = terminate.recv() => SIGNAL_BASE + 15,
-    }
-}
-
 /// An end that only the host can see, if the failure is one.
 async fn lost(vm: &Vm, error: &anyhow::Error) -> Option<End> {
     let cause = error.chain().find_map(|cause| cause.downcast_ref::<AgentError>())?;
@@ -271,39 +240,34 @@ async fn lost(vm: &Vm, error: &anyhow::Error) -> Option<End> {
 }
 
 fn request(options: &RunOptions) -> anyhow::Result<ExecuteRequest> {
-    let program = if let Some(source) = &options.python {
+    let RunOptions { program: asked, file, .. } = options;
+    let program = if let Some(source) = &asked.python {
         code(Language::Python, source)
-    } else if let Some(source) = &options.node {
+    } else if let Some(source) = &asked.node {
         code(Language::Node, source)
-    } else if let Some(line) = &options.sh {
+    } else if let Some(line) = &asked.sh {
         Program::Shell(line.clone())
-    } else if let Some(file) = &options.file {
+    } else if let Some(file) = file {
         let words = [interpreter(file)?.to_owned(), file_name(file)?];
         Program::Command(Command { argv: words.map(Into::into).into() })
     } else {
-        Program::Command(Command { argv: options.argv.iter().map(|word| word.clone().into()).collect() })
+        Program::Command(Command { argv: asked.argv.iter().map(|word| word.clone().into()).collect() })
     };
     let variable =
         |(name, value): &(String, String)| EnvVar { name: name.clone().into(), value: value.clone().into() };
+    let timeout = asked.timeout.unwrap_or(TIMEOUT);
     Ok(ExecuteRequest {
         program: Some(program),
-        env: options.env.iter().map(variable).collect(),
-        timeout_millis: u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX),
-        output_limit: options.output_limit,
-        memory_bytes: options.memory.unwrap_or(0),
-        stream: options.stream,
-        plain_interpreter: options.plain,
-        stdin: if stdin_has_something() { Stdin::Live } else { Stdin::Unspecified } as i32,
+        env: asked.env.iter().map(variable).collect(),
+        cwd: asked.cwd.clone().into(),
+        timeout_millis: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+        output_limit: asked.output_limit.unwrap_or(DEFAULT_OUTPUT_LIMIT as u32),
+        memory_bytes: asked.memory.unwrap_or(0),
+        stream: asked.stream,
+        plain_interpreter: asked.plain,
+        stdin: if execution::is_for_the_program() { Stdin::Live } else { Stdin::Unspecified } as i32,
         ..ExecuteRequest::default()
     })
-}
-
-/// A pipe or a file on standard input is meant for the program; a terminal or nothing is not.
-fn stdin_has_something() -> bool {
-    use rustix::fs::FileType;
-    // Not by its name, `/dev/stdin`: not every machine has that.
-    let kind = rustix::fs::fstat(std::io::stdin()).map(|facts| FileType::from_raw_mode(facts.st_mode));
-    matches!(kind, Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket))
 }
 
 fn code(language: Language, source: &str) -> Program {
@@ -343,57 +307,4 @@ fn uploads(options: &RunOptions) -> anyhow::Result<Vec<(PathBuf, GuestPath, u32)
         Ok(metadata.permissions().mode() & 0o777)
     };
     all.into_iter().map(|(local, guest)| mode(&local).map(|mode| (local, guest, mode))).collect()
-}
-
-fn print(options: &RunOptions, end: &End, finished: Option<&Finished>) -> std::io::Result<()> {
-    if let Some(finished) = finished.filter(|_| !options.stream) {
-        std::io::stdout().lock().write_all(finished.stdout.text.as_bytes())?;
-        std::io::stderr().lock().write_all(finished.stderr.text.as_bytes())?;
-        for (name, output) in [("stdout", &finished.stdout), ("stderr", &finished.stderr)] {
-            note_cut(name, output);
-        }
-    }
-    match end {
-        End::Exited { .. } => {}
-        End::Signaled { signal } => eprintln!("rekindle: the program was ended by signal {signal}"),
-        End::TimedOut => eprintln!("rekindle: the program ran into its limit of {:?}", options.timeout),
-        End::OutOfMemory => eprintln!("rekindle: the program ran out of memory"),
-        End::Cancelled => eprintln!("rekindle: the program was cancelled"),
-        End::AgentLost { message } => eprintln!("rekindle: the agent in the sandbox was lost: {message}"),
-        End::VmLost { message } => eprintln!("rekindle: the sandbox was lost: {message}"),
-    }
-    Ok(())
-}
-
-fn note_cut(name: &str, output: &Output) {
-    if output.truncated {
-        let shown = output.text.chars().count();
-        eprintln!(
-            "rekindle: {name} was shortened to {shown} of {} characters; --stream or --output-limit shows more",
-            output.total_chars
-        );
-    }
-}
-
-fn exit_code(end: &End) -> u8 {
-    match end {
-        End::Exited { code } => *code,
-        End::Signaled { signal } => SIGNAL_BASE.saturating_add(*signal),
-        End::TimedOut => TIMED_OUT,
-        End::OutOfMemory => OUT_OF_MEMORY,
-        End::Cancelled => SIGNAL_BASE + 2,
-        End::AgentLost { .. } | End::VmLost { .. } => super::OWN_FAILURE,
-    }
-}
-
-impl From<Outcome> for End {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Exited(code) => Self::Exited { code },
-            Outcome::Signaled(signal) => Self::Signaled { signal },
-            Outcome::TimedOut => Self::TimedOut,
-            Outcome::OutOfMemory => Self::OutOfMemory,
-            Outcome::Cancelled => Self::Cancelled,
-        }
-    }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context;
 use rekindle::config::server::EngineName;
 use rekindle::config::tokens::TokenFile;
-use rekindle::config::{Dirs, ServerConfig};
+use rekindle::config::{Dirs, ServerConfig, TemplateName, secret_file};
 use rekindle::engine::EngineKind;
 use rekindle::engine::detect::EngineChoice;
 use rekindle::grpc::{
@@ -27,7 +27,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::args::{MachineOptions, ServeOptions};
-use super::setup::Setup;
+use super::setup::{self, Setup};
 
 /// How long connections have to close once everything behind them is gone.
 const LAST_CALLS: Duration = Duration::from_secs(2);
@@ -55,7 +55,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
         .context("the tokens cannot be kept current")?;
     // First of all that lasts: whoever cannot have it must not build templates or start machines.
     std::fs::create_dir_all(&dirs.data).with_context(|| format!("cannot make {}", dirs.data.display()))?;
-    let ledger = Ledger::open(&dirs.data.join("usage.jsonl"))?;
+    let ledger = open_ledger(&config, &dirs)?;
 
     let machine = MachineOptions {
         engine: options.engine.unwrap_or(match config.engine.kind {
@@ -68,13 +68,14 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     };
     let setup = Setup::open_with(&machine, config.engine.firecracker.as_deref(), &dirs)?;
     let facts = HostFacts { engine: engine(&setup), unenforced: setup.unenforced() };
-    let templates = load_templates(&setup, &config).await?;
+    let default = config.default_template(|name| setup::has_image(name, &setup.artifacts));
+    let templates = load_templates(&setup, &config, &default).await?;
     let budgets = pool_config(&config, setup.host.run_dir());
     let smallest = templates.iter().map(|template| template.source.recipe.memory_mib).min();
     raise_open_files(&config, machines(&budgets, smallest.unwrap_or(1).into()));
     let host = Arc::new(setup.host);
     let pool = Pool::start(host, templates, budgets);
-    let service = Service::new(service_config(&config), pool, ledger, Arc::clone(&metrics));
+    let service = Service::new(service_config(&config, default), pool, ledger, Arc::clone(&metrics));
 
     let listeners = listen(&config, &dirs).await?;
     let tls = listeners.tls();
@@ -126,6 +127,21 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// Opens the ledger where it is configured, and says so when it would not survive the host.
+fn open_ledger(config: &ServerConfig, dirs: &Dirs) -> anyhow::Result<Ledger> {
+    let usual = dirs.data.join("usage.jsonl");
+    let path = config.telemetry.usage_ledger.as_deref().unwrap_or(&usual);
+    let ledger = Ledger::open_for(path, &dirs.data)?;
+    if disk::in_memory(path) {
+        tracing::warn!(
+            path = %path.display(),
+            "the ledger is on a file system in memory: what tenants have used is forgotten when the host restarts\n\
+             hint: name a file on a disk with telemetry.usage_ledger"
+        );
+    }
+    Ok(ledger)
+}
+
 /// The engine in one line.
 fn engine(setup: &Setup) -> String {
     let identity = setup.host.engine().identity();
@@ -155,9 +171,13 @@ fn reload(authenticator: &Authenticator, tls: Option<&Tls>, audit: &Audit) {
 }
 
 /// Loads, and where needed builds, every template that is served.
-async fn load_templates(setup: &Setup, config: &ServerConfig) -> anyhow::Result<Vec<PooledTemplate>> {
+async fn load_templates(
+    setup: &Setup,
+    config: &ServerConfig,
+    default: &TemplateName,
+) -> anyhow::Result<Vec<PooledTemplate>> {
     let mut templates = Vec::new();
-    for (name, levels) in config.templates() {
+    for (name, levels) in config.templates(default) {
         let source = setup.source(&name)?;
         let snapshot = Arc::new(setup.snapshot(&source).await?);
         let parked = Watermarks { low: levels.parked_low, high: levels.parked_high };
@@ -165,9 +185,8 @@ async fn load_templates(setup: &Setup, config: &ServerConfig) -> anyhow::Result<
         templates.push(PooledTemplate { source, snapshot, parked, prespawned: levels.prespawned });
     }
     anyhow::ensure!(
-        templates.iter().any(|template| template.source.recipe.name == config.sandbox.default_template),
-        "the default template {} is not among [pool.templates]\nhint: add [pool.templates.{0}] or change sandbox.default_template",
-        config.sandbox.default_template
+        templates.iter().any(|template| template.source.recipe.name == *default),
+        "the default template {default} is not among [pool.templates]\nhint: add [pool.templates.{default}] or change sandbox.default_template"
     );
     Ok(templates)
 }
@@ -179,7 +198,7 @@ fn pool_config(config: &ServerConfig, run_dir: &Path) -> PoolConfig {
     let or = |given: u64, default: u64| if given == 0 { default } else { given };
     let memory = or(config.pool.memory_budget_mib, memory::total_mib().unwrap_or(1024) * 4 / 5);
     // What an operator gives as a budget is meant; only the host's own cores are handed out several times.
-    let (cpu, cpu_overcommit) = match config.pool.cpu_budget_millis {
+    let (cpu, cpu_overcommit) = match config.pool.milli_cpus_budget {
         0 => (cores * 1000, percent(config.pool.cpu_overcommit)),
         given => (given, 100),
     };
@@ -198,11 +217,11 @@ fn pool_config(config: &ServerConfig, run_dir: &Path) -> PoolConfig {
     }
 }
 
-fn service_config(config: &ServerConfig) -> ServiceConfig {
+fn service_config(config: &ServerConfig, default_template: TemplateName) -> ServiceConfig {
     let seconds = Duration::from_secs;
     let sandbox = &config.sandbox;
     ServiceConfig {
-        default_template: sandbox.default_template.clone(),
+        default_template,
         ttl: seconds(sandbox.ttl_s),
         max_ttl: seconds(sandbox.max_ttl_s),
         idle_timeout: (sandbox.idle_timeout_s != 0).then(|| seconds(sandbox.idle_timeout_s)),
@@ -275,6 +294,7 @@ async fn listen(config: &ServerConfig, dirs: &Dirs) -> anyhow::Result<Listeners>
     if let (Some(address), Some(cert), Some(key)) =
         (config.listen.tcp, &config.listen.tls_cert, &config.listen.tls_key)
     {
+        secret_file::check(key)?;
         let client_ca = config.listen.client_ca.clone();
         listeners =
             listeners.tcp(address, &TlsFiles { cert: cert.clone(), key: key.clone(), client_ca }).await?;

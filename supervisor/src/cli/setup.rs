@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use rekindle::config::{Dirs, Recipe, RecipeError, TemplateName};
+use rekindle::config::{Dirs, Recipe, RecipeError, TemplateName, default_template};
 use rekindle::engine::EngineKind;
 use rekindle::engine::detect::{self, Decision, Programs};
 use rekindle::engine::firecracker::Confinement;
@@ -71,8 +71,13 @@ impl Setup {
         if host.reclaimed().supervisors > 0 {
             tracing::info!("undid what {} killed commands had left", host.reclaimed().supervisors);
         }
-        let templates = template_dirs(dirs);
-        Ok(Self { host, store, artifacts: Artifacts::new(&dirs.cache), decision, templates })
+        let templates = dirs.templates();
+        Ok(Self { host, store, artifacts: Artifacts::of(dirs), decision, templates })
+    }
+
+    /// The template that is meant when none is named.
+    pub fn default_template(&self) -> TemplateName {
+        default_template(|name| has_image(name, &self.artifacts))
     }
 
     /// Limits this host cannot enforce, each with the reason.
@@ -138,15 +143,9 @@ fn may_build_anew(differences: &[Difference]) -> bool {
     kinds().any(|kind| kind == DifferenceKind::Engine) || kinds().all(|kind| kind == DifferenceKind::Input)
 }
 
-/// Directories in which a person may put recipes of their own.
-fn template_dirs(dirs: &Dirs) -> Vec<PathBuf> {
-    let own = std::env::var_os("REKINDLE_TEMPLATES").map(PathBuf::from);
-    own.into_iter().chain([dirs.data.join("templates"), PathBuf::from("/etc/rekindle/templates")]).collect()
-}
-
 /// All template names there are, a person's own and the built-in ones.
 pub fn template_names() -> anyhow::Result<Vec<TemplateName>> {
-    let mut names = Recipe::names(&template_dirs(&Dirs::find()?));
+    let mut names = Recipe::names(&Dirs::find()?.templates());
     names.extend(BUILT_IN.iter().map(|(name, _)| (*name).to_owned()));
     names.sort();
     names.dedup();
@@ -155,7 +154,12 @@ pub fn template_names() -> anyhow::Result<Vec<TemplateName>> {
 
 /// A recipe: a person's own wins over a built-in one of the same name.
 pub fn recipe_of(name: &TemplateName) -> anyhow::Result<Recipe> {
-    Ok(recipe(name, &template_dirs(&Dirs::find()?))?)
+    Ok(recipe(name, &Dirs::find()?.templates())?)
+}
+
+/// Whether there is an image to make a template of our own from.
+pub fn has_image(name: &TemplateName, artifacts: &Artifacts) -> bool {
+    recipe_of(name).is_ok_and(|recipe| artifacts.image(&recipe.image).is_ok())
 }
 
 fn recipe(name: &TemplateName, dirs: &[PathBuf]) -> Result<Recipe, RecipeError> {

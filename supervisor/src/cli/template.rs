@@ -8,12 +8,16 @@ use rekindle::store::{Entry, Store};
 use serde_json::json;
 
 use super::args::{MachineOptions, TemplateCommand};
+use super::remote;
 use super::setup::{self, Setup};
 
 /// Runs one of the commands.
 pub async fn template(command: TemplateCommand) -> anyhow::Result<u8> {
     match command {
-        TemplateCommand::Ls { json } => ls(json),
+        TemplateCommand::Ls { json, server } if server.server.is_some() => {
+            remote::template_ls::template_ls(remote::connect(&server).await?, json).await
+        }
+        TemplateCommand::Ls { json, .. } => ls(json),
         TemplateCommand::Build { template, machine, force } => build(&template, &machine, force).await,
         TemplateCommand::Verify { template } => verify(template.as_ref()),
         TemplateCommand::Rm { template: Some(template), .. } => rm(&template),

@@ -6,8 +6,10 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 use rekindle::config::tokens::{self, NewToken, Quota, Scope, Token, TokenId, Tokens, TokensError};
+use rekindle::host::cgroup::CpuQuota;
 use serde_json::json;
 
+use super::args::{any_size, cpus};
 use super::config::ConfigOptions;
 
 /// Which tokens file.
@@ -60,15 +62,15 @@ pub struct CreateOptions {
     /// Most sandboxes at a time
     #[arg(long, value_name = "N")]
     max_sandboxes: Option<u32>,
-    /// Most processor time at a time, in thousandths of a core
-    #[arg(long, value_name = "MILLIS")]
-    max_cpu_millis: Option<u64>,
-    /// Most memory at a time, in MiB
-    #[arg(long, value_name = "MIB")]
-    max_memory_mib: Option<u64>,
-    /// Most scratch disk at a time, in MiB
-    #[arg(long, value_name = "MIB")]
-    max_disk_mib: Option<u64>,
+    /// Most processors at a time, such as 0.5 or 16
+    #[arg(long, value_name = "N", value_parser = cpus)]
+    max_cpus: Option<CpuQuota>,
+    /// Most memory at a time, such as 512M or 64G
+    #[arg(long, value_name = "SIZE", value_parser = any_size)]
+    max_memory: Option<u64>,
+    /// Most scratch disk at a time, such as 20G
+    #[arg(long, value_name = "SIZE", value_parser = any_size)]
+    max_disk: Option<u64>,
     #[command(flatten)]
     file: FileOptions,
     /// Print JSON
@@ -119,9 +121,9 @@ fn create(options: CreateOptions) -> anyhow::Result<()> {
         scopes: options.scopes,
         quota: Quota {
             max_sandboxes: options.max_sandboxes,
-            max_cpu_millis: options.max_cpu_millis,
-            max_memory_mib: options.max_memory_mib,
-            max_disk_mib: options.max_disk_mib,
+            max_milli_cpus: options.max_cpus.map(|cpus| cpus.millis.into()),
+            max_memory_mib: options.max_memory.map(mib),
+            max_disk_mib: options.max_disk.map(mib),
         },
         expires: options.expires,
     };
@@ -133,6 +135,11 @@ fn create(options: CreateOptions) -> anyhow::Result<()> {
         eprintln!("{} is in {}. The secret is not kept: store it now.", created.id, path.display());
     }
     Ok(())
+}
+
+/// Whole mebibytes, which is what a quota counts; a part of one allows nothing.
+fn mib(bytes: u64) -> u64 {
+    bytes >> 20
 }
 
 /// The tenant and eight random hexadecimal digits.

@@ -4,13 +4,16 @@
 //! path or a recipe with an unknown key.
 
 mod dirs;
+mod installation;
 mod recipe;
 pub mod refresh;
+pub mod secret_file;
 pub mod server;
 mod template;
 pub mod tokens;
 
 pub use dirs::{Dirs, NoHome};
+pub use installation::Installation;
 pub use recipe::{Language, Recipe, RecipeError, Run, Step, Warm};
 pub use server::ServerConfig;
-pub use template::{InvalidTemplate, TemplateName};
+pub use template::{InvalidTemplate, TemplateName, default_template};

@@ -12,6 +12,7 @@ use rekindle_protocol::limits::{MAX_WARM_MODULES, MAX_WARM_NODES};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::installation::Installation;
 use super::template::TemplateName;
 
 /// Most virtual processors.
@@ -126,7 +127,8 @@ pub enum RecipeError {
     },
     /// The file is not a recipe.
     #[error(
-        "{name} is not a valid recipe: {message}\nhint: the keys are explained at the top of snapshots/minimal.toml"
+        "{name} is not a valid recipe: {message}\nhint: the keys are explained at the top of {}",
+        Installation::of_this_program().recipe_guide()
     )]
     Invalid {
         /// The template.

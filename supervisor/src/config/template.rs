@@ -31,6 +31,18 @@ impl TemplateName {
     }
 }
 
+/// The templates of our own, the one with the most in it first.
+const OWN: [&str; 2] = ["python-node", "minimal"];
+
+/// The template that is meant when none is named: the fullest of our own that is there; where none is, the
+/// fullest, so that what is said about it names something to get.
+#[must_use]
+pub fn default_template(there: impl Fn(&TemplateName) -> bool) -> TemplateName {
+    let own = OWN.map(|name| TemplateName(name.to_owned()));
+    let [fullest, ..] = &own;
+    own.iter().find(|name| there(name)).unwrap_or(fullest).clone()
+}
+
 impl FromStr for TemplateName {
     type Err = InvalidTemplate;
 

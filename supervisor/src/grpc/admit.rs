@@ -13,7 +13,7 @@
 //! A call with a token goes on as long as the token is in force ([`super::revoke`]).
 //!
 //! Both listeners serve their routes through this. A call that tonic answers by itself (a garbled or oversized
-//! message, a method that does not exist) is written down here.
+//! message, a method that does not exist) is written down here and gets the detail that every error has.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -22,7 +22,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http_body_util::BodyExt as _;
-use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::codegen::http::{Request, Response};
@@ -40,47 +39,44 @@ const PUBLIC: [&str; 3] = [
     "/grpc.reflection.v1alpha.ServerReflection/",
 ];
 
-/// Methods of the API, by service.
-const METHODS: [(&str, &[&str]); 2] = [
-    (
-        "/rekindle.v1.Sandboxes/",
-        &[
-            "Create",
-            "Get",
-            "List",
-            "Execute",
-            "ExecuteStream",
-            "Upload",
-            "Download",
-            "ListFiles",
-            "Stat",
-            "Remove",
-            "Pause",
-            "Resume",
-            "SetTimeout",
-            "Destroy",
-            "Watch",
-            "Timeline",
-        ],
-    ),
-    ("/rekindle.v1.Host/", &["ListTemplates", "Status", "Usage"]),
+/// What the paths of the API's methods begin with.
+const PACKAGE: &str = "/rekindle.v1.";
+
+/// Methods of the API, as the audit log and the metrics name them.
+const METHODS: [&str; 21] = [
+    "Sandboxes/Create",
+    "Sandboxes/Get",
+    "Sandboxes/List",
+    "Sandboxes/Execute",
+    "Sandboxes/ExecuteStream",
+    "Sandboxes/Pause",
+    "Sandboxes/Resume",
+    "Sandboxes/SetTimeout",
+    "Sandboxes/Destroy",
+    "Sandboxes/Watch",
+    "Sandboxes/Timeline",
+    "Files/Upload",
+    "Files/Download",
+    "Files/List",
+    "Files/Stat",
+    "Files/Remove",
+    "Files/MakeDir",
+    "Files/Move",
+    "Host/ListTemplates",
+    "Host/Status",
+    "Host/Usage",
 ];
 
 /// Methods that answer as long as they like; all others answer once.
-const STREAMS: [&str; 3] = ["ExecuteStream", "Download", "Watch"];
+const STREAMS: [&str; 3] = ["Sandboxes/ExecuteStream", "Files/Download", "Sandboxes/Watch"];
 
 /// The name of a method that does not exist: what a caller makes up is neither logged nor counted by.
 const UNKNOWN: &str = "unknown";
 
 /// The name a path has in the audit log and the metrics.
 fn method(path: &str) -> &'static str {
-    METHODS
-        .iter()
-        .find_map(|(service, methods)| {
-            let name = path.strip_prefix(service)?;
-            methods.iter().find(|method| **method == name)
-        })
-        .unwrap_or(&UNKNOWN)
+    let name = path.strip_prefix(PACKAGE).unwrap_or_default();
+    METHODS.into_iter().find(|method| *method == name).unwrap_or(UNKNOWN)
 }
 
 /// The routes, behind their admission.
@@ -122,8 +118,10 @@ impl Admission {
         let answering = self.routes.call(request);
         Box::pin(async move {
             let answer = answering.await?;
-            call.answered(answer.headers());
-            Ok(answer)
+            Ok(match call.answered(answer.headers()) {
+                Some(instead) => instead.into_http(),
+                None => answer,
+            })
         })
     }
 
@@ -156,9 +154,7 @@ impl Admission {
 
     fn public(&mut self, connection: &ConnectionInfo, request: Request<Body>) -> Answer {
         let Ok(place) = Arc::clone(&connection.public_calls).try_acquire_owned() else {
-            let busy =
-                Status::resource_exhausted("too many health checks and reflections on this connection");
-            return Box::pin(ready(Ok(busy.into_http())));
+            return Box::pin(ready(Ok(status::too_many_public_calls().into_http())));
         };
         let answering = self.routes.call(request);
         Box::pin(async move {

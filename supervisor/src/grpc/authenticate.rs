@@ -111,7 +111,7 @@ fn caller(token: &Token) -> Caller {
         },
         quotas: Quotas {
             sandboxes: token.quota.max_sandboxes.map(u64::from),
-            cpu_millis: token.quota.max_cpu_millis,
+            milli_cpus: token.quota.max_milli_cpus,
             memory_mib: token.quota.max_memory_mib,
             disk_mib: token.quota.max_disk_mib,
         },

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use rekindle_api::v1::ErrorReason;
 use tonic::codegen::http::HeaderMap;
 use tonic::{Code, Request, Status};
 
@@ -15,7 +14,7 @@ use super::connection::{ConnectionInfo, Peer};
 use super::refusals::Refusals;
 use super::revoke::Standing;
 use super::{deadline, status};
-use crate::service::{Caller, ServiceError};
+use crate::service::{Caller, ErrorKind, ServiceError};
 use crate::telemetry::{Audit, Decision, Entry, Metrics};
 
 /// What it takes to admit a call and to write down what became of it.
@@ -92,12 +91,11 @@ impl AdmittedCall {
         self.record.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Closes the record of a call that was answered without a handler.
-    pub(super) fn answered(&self, headers: &HeaderMap) {
-        if let Some(record) = self.take() {
-            let status = Status::from_header_map(headers).unwrap_or_else(|| Status::unknown(""));
-            record.undecoded(status);
-        }
+    /// Closes the record of a call that was answered without a handler, and says what to answer instead.
+    pub(super) fn answered(&self, headers: &HeaderMap) -> Option<Status> {
+        let record = self.take()?;
+        let status = Status::from_header_map(headers).unwrap_or_else(|| Status::unknown(""));
+        Some(record.undecoded(&status))
     }
 
     /// What is dropped from now on was not cancelled by its caller: its token is gone.
@@ -145,14 +143,15 @@ impl CallRecord {
     }
 
     /// Closes the record of a call whose request could not be decoded, or names no method there is.
-    pub(super) fn undecoded(mut self, status: Status) -> Status {
+    pub(super) fn undecoded(mut self, status: &Status) -> Status {
         let reason = match status.code() {
             Code::Unimplemented => "unknown_method",
             Code::Cancelled => "cancelled",
             _ => "malformed_request",
         };
-        self.tell(Decision::Rejected, Some(reason), status.code());
-        status
+        let answer = status::undecoded(status);
+        self.tell(Decision::Rejected, Some(reason), answer.code());
+        answer
     }
 
     /// The same as [`CallRecord::close`] for a call that goes on as a stream.
@@ -160,12 +159,11 @@ impl CallRecord {
         match result {
             Ok(_) => self.tell(Decision::Allowed, None, Code::Ok),
             Err(error) => {
-                let (code, reason) = status::verdict(error);
-                let decision = match reason {
-                    ErrorReason::MissingScope | ErrorReason::UnknownSandbox => Decision::Denied,
+                let decision = match error.kind() {
+                    ErrorKind::MissingScope | ErrorKind::UnknownSandbox => Decision::Denied,
                     _ => Decision::Rejected,
                 };
-                self.tell(decision, Some(error.word()), code);
+                self.tell(decision, Some(error.word()), status::code(error));
             }
         }
     }

@@ -1,136 +1,143 @@
-//! Files on the wire: an upload's messages as a stream of bytes, and a stream of bytes as a download's messages.
+//! The service `Files`: each call asks the service on behalf of its admitted caller, and puts the answer into words.
 
-use std::io;
+use std::pin::Pin;
 
-use bytes::{Bytes, BytesMut};
 use futures::Stream;
-use futures::stream::{try_unfold, unfold};
-use rekindle_api::v1::{self, download_response::Part, upload_request::Part as UploadPart};
-use tokio::io::{AsyncRead, AsyncReadExt as _, DuplexStream};
-use tokio_util::io::StreamReader;
-use tokio_util::task::AbortOnDropHandle;
-use tonic::{Status, Streaming};
+use rekindle_api::v1::{self, files_server::Files};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::call_record::CallRecord;
-use super::{deadline, messages, status};
-use crate::agent::{Downloaded, GuestPath};
-use crate::service::{Caller, Service, ServiceError};
+use super::{messages, requests, transfer};
+use crate::agent::{GuestPath, MkdirOptions, UploadOptions};
+use crate::service::{Service, ServiceError};
 
-/// Bytes of a download on their way between the guest and the caller.
-const BUFFER: usize = 512 * 1024;
-/// Bytes in one message.
-const PIECE: usize = 128 * 1024;
-
-/// The content of an upload, of `size` bytes where that was announced. It ends where the caller says so; a stream
-/// that ends before, a message that is no content and content of another size are errors, so that no half of a file
-/// is ever taken for a whole.
-pub(super) fn content(
-    parts: Streaming<v1::UploadRequest>,
-    size: Option<u64>,
-) -> impl AsyncRead + Unpin + Send {
-    let pieces = Pieces { parts, size, received: 0 };
-    StreamReader::new(Box::pin(try_unfold(pieces, |mut pieces| async move {
-        Ok::<_, io::Error>(pieces.next().await?.map(|piece| (piece, pieces)))
-    })))
+/// The service.
+#[derive(Clone)]
+pub(super) struct FilesApi {
+    pub service: Service,
 }
 
-struct Pieces {
-    parts: Streaming<v1::UploadRequest>,
-    size: Option<u64>,
-    received: u64,
+fn invalid(what: &'static str) -> ServiceError {
+    ServiceError::Invalid { what: what.into() }
 }
 
-impl Pieces {
-    async fn next(&mut self) -> io::Result<Option<Bytes>> {
-        let Some(message) = self.parts.message().await.map_err(io::Error::other)? else {
-            // A caller that was cut off looks the same here as one that has sent everything.
-            return Err(io::Error::other("the stream ended before `end` said that it was all"));
+#[tonic::async_trait]
+impl Files for FilesApi {
+    type DownloadStream = Pin<Box<dyn Stream<Item = Result<v1::DownloadFileResponse, Status>> + Send>>;
+
+    async fn upload(
+        &self,
+        request: Request<Streaming<v1::UploadFileRequest>>,
+    ) -> Result<Response<v1::FileInfo>, Status> {
+        let (mut record, caller) = CallRecord::of(&request)?;
+        let mut parts = request.into_inner();
+        let first = match parts.message().await {
+            Ok(message) => message.and_then(|message| message.part),
+            Err(status) => return Err(record.undecoded(&status)),
         };
-        let chunk = match message.part {
-            Some(UploadPart::Chunk(chunk)) => chunk,
-            Some(UploadPart::End(_)) => {
-                return self.check(|announced| self.received == announced).map(|()| None);
-            }
-            Some(UploadPart::File(_)) => return Err(io::Error::other("a file is named once")),
-            None => return Err(io::Error::other("a message without content")),
+        let Some(v1::upload_file_request::Part::Start(file)) = first else {
+            return record.close(Err(invalid("the first message must name the file")));
         };
-        self.received = self.received.saturating_add(chunk.len() as u64);
-        self.check(|announced| self.received <= announced)?;
-        Ok(Some(chunk))
-    }
-
-    fn check(&self, fits: impl FnOnce(u64) -> bool) -> io::Result<()> {
-        match self.size {
-            Some(announced) if !fits(announced) => {
-                let received = self.received;
-                Err(io::Error::other(format!("{received} bytes came where {announced} were announced")))
+        record.about(&file.sandbox);
+        let options = UploadOptions { mode: file.mode, must_not_exist: file.must_not_exist, size: file.size };
+        let uploaded = match requests::path(file.path) {
+            Ok(path) => {
+                let content = transfer::content(parts, file.size);
+                record.bounded(self.service.upload(&caller, &file.sandbox, &path, options, content)).await
             }
-            _ => Ok(()),
-        }
+            Err(error) => Err(error),
+        };
+        record.close(uploaded.map(|info| Response::new(messages::file(&info))))
     }
-}
 
-struct Outbox {
-    reader: DuplexStream,
-    /// Ends with whoever reads it.
-    transfer: Option<AbortOnDropHandle<Result<Downloaded, ServiceError>>>,
-    record: CallRecord,
-    over: bool,
-}
-
-/// The messages of a download.
-pub(super) fn download(
-    service: &Service,
-    caller: Caller,
-    sandbox: String,
-    path: GuestPath,
-    max_bytes: u64,
-    record: CallRecord,
-) -> impl Stream<Item = Result<v1::DownloadResponse, Status>> + Send + 'static {
-    let (writer, reader) = tokio::io::duplex(BUFFER);
-    let (service, began, within) = (service.clone(), record.began(), record.within());
-    let transfer = tokio::spawn(async move {
-        let reading = service.download(&caller, &sandbox, &path, max_bytes, writer);
-        deadline::keep(began, within, reading).await
-    });
-    let outbox = Outbox { reader, transfer: Some(AbortOnDropHandle::new(transfer)), record, over: false };
-    unfold(outbox, |mut outbox| async move {
-        let message = outbox.next().await?;
-        Some((message, outbox))
-    })
-}
-
-impl Outbox {
-    async fn next(&mut self) -> Option<Result<v1::DownloadResponse, Status>> {
-        if self.over {
-            return None;
-        }
-        let mut piece = BytesMut::with_capacity(PIECE);
-        // Small reads make small messages: what is there is put together up to a piece.
-        while piece.len() < PIECE {
-            match self.reader.read_buf(&mut piece).await {
-                Ok(0) | Err(_) => break,
-                Ok(_) if piece.len() < PIECE / 2 => {}
-                Ok(_) => break,
+    async fn download(
+        &self,
+        request: Request<v1::DownloadFileRequest>,
+    ) -> Result<Response<Self::DownloadStream>, Status> {
+        let (mut record, caller) = CallRecord::of(&request)?;
+        let v1::DownloadFileRequest { sandbox, path, max_bytes } = request.into_inner();
+        record.about(&sandbox);
+        match requests::path(path) {
+            Ok(path) => {
+                let stream = transfer::download(&self.service, caller, sandbox, path, max_bytes, record);
+                Ok(Response::new(Box::pin(stream)))
             }
+            Err(error) => record.close(Err(error)),
         }
-        if !piece.is_empty() {
-            return Some(Ok(part(Part::Chunk(piece.freeze()))));
-        }
-        self.over = true;
-        let done = self.transfer.take()?.await.unwrap_or(Err(ServiceError::ShuttingDown));
-        self.record.settle(&done);
-        Some(match done {
-            Ok(Downloaded { info, size, sha256 }) => Ok(part(Part::End(v1::DownloadEnd {
-                file: Some(messages::file(&info)),
-                size,
-                sha256: Bytes::copy_from_slice(&sha256.0),
-            }))),
-            Err(error) => Err(status::status(&error)),
-        })
     }
-}
 
-fn part(part: Part) -> v1::DownloadResponse {
-    v1::DownloadResponse { part: Some(part) }
+    async fn list(
+        &self,
+        request: Request<v1::ListFilesRequest>,
+    ) -> Result<Response<v1::ListFilesResponse>, Status> {
+        let (mut record, caller) = CallRecord::of(&request)?;
+        let v1::ListFilesRequest { sandbox, path, max_entries } = request.into_inner();
+        record.about(&sandbox);
+        // Relative paths begin in the user's home.
+        let path = if path.is_empty() {
+            GuestPath::new(".").map_err(|_| invalid("no path"))
+        } else {
+            requests::path(path)
+        };
+        let listing = match path {
+            Ok(path) => record.bounded(self.service.list_files(&caller, &sandbox, &path, max_entries)).await,
+            Err(error) => Err(error),
+        };
+        record.close(listing.map(|listing| {
+            Response::new(v1::ListFilesResponse {
+                entries: listing.entries.iter().map(messages::file).collect(),
+                truncated: listing.truncated,
+            })
+        }))
+    }
+
+    async fn stat(&self, request: Request<v1::StatFileRequest>) -> Result<Response<v1::FileInfo>, Status> {
+        let (mut record, caller) = CallRecord::of(&request)?;
+        let v1::StatFileRequest { sandbox, path } = request.into_inner();
+        record.about(&sandbox);
+        let found = match requests::path(path) {
+            Ok(path) => record.bounded(self.service.stat(&caller, &sandbox, &path)).await,
+            Err(error) => Err(error),
+        };
+        record.close(found.map(|info| Response::new(messages::file(&info))))
+    }
+
+    async fn remove(
+        &self,
+        request: Request<v1::RemoveFileRequest>,
+    ) -> Result<Response<v1::RemoveFileResponse>, Status> {
+        let (mut record, caller) = CallRecord::of(&request)?;
+        let v1::RemoveFileRequest { sandbox, path, recursive } = request.into_inner();
+        record.about(&sandbox);
+        let removed = match requests::path(path) {
+            Ok(path) => record.bounded(self.service.remove(&caller, &sandbox, &path, recursive)).await,
+            Err(error) => Err(error),
+        };
+        record.close(removed.map(|()| Response::new(v1::RemoveFileResponse {})))
+    }
+
+    async fn make_dir(&self, request: Request<v1::MakeDirRequest>) -> Result<Response<v1::FileInfo>, Status> {
+        let (mut record, caller) = CallRecord::of(&request)?;
+        let v1::MakeDirRequest { sandbox, path, mode, must_not_exist } = request.into_inner();
+        record.about(&sandbox);
+        let options = MkdirOptions { mode, parents: true, must_not_exist };
+        let made = match requests::path(path) {
+            Ok(path) => record.bounded(self.service.make_dir(&caller, &sandbox, &path, options)).await,
+            Err(error) => Err(error),
+        };
+        record.close(made.map(|info| Response::new(messages::file(&info))))
+    }
+
+    async fn r#move(&self, request: Request<v1::MoveFileRequest>) -> Result<Response<v1::FileInfo>, Status> {
+        let (mut record, caller) = CallRecord::of(&request)?;
+        let v1::MoveFileRequest { sandbox, from, to, must_not_exist } = request.into_inner();
+        record.about(&sandbox);
+        let moved = match requests::path(from).and_then(|from| Ok((from, requests::path(to)?))) {
+            Ok((from, to)) => {
+                record.bounded(self.service.rename(&caller, &sandbox, &from, &to, must_not_exist)).await
+            }
+            Err(error) => Err(error),
+        };
+        record.close(moved.map(|info| Response::new(messages::file(&info))))
+    }
 }

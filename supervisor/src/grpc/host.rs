@@ -1,10 +1,12 @@
 //! The service `Host`: facts about the host that serves.
 
+use std::time::Duration;
+
+use rekindle_api::time::{duration, timestamp};
 use rekindle_api::v1::{self, host_server::Host};
 use tonic::{Request, Response, Status};
 
 use super::call_record::CallRecord;
-use super::messages::millis_at;
 use crate::service::Service;
 
 /// What never changes about a host while it serves.
@@ -47,8 +49,8 @@ impl Host for HostApi {
 
     async fn status(
         &self,
-        request: Request<v1::StatusRequest>,
-    ) -> Result<Response<v1::StatusResponse>, Status> {
+        request: Request<v1::HostStatusRequest>,
+    ) -> Result<Response<v1::HostStatusResponse>, Status> {
         let (record, caller) = CallRecord::of(&request)?;
         let status = record.close(self.service.status(&caller))?;
         let pools = status.pool.templates.iter().map(|level| v1::PoolLevel {
@@ -60,17 +62,18 @@ impl Host for HostApi {
             claims_prespawned: level.claims_prespawned,
             claims_restored: level.claims_restored,
         });
-        Ok(Response::new(v1::StatusResponse {
+        Ok(Response::new(v1::HostStatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             engine: self.facts.engine.clone(),
-            started_at_millis: millis_at(status.started_at),
+            started_at: Some(timestamp(status.started_at)),
             sandboxes: u32::try_from(status.sandboxes).unwrap_or(u32::MAX),
             memory_used_bytes: status.pool.memory_mib.used << 20,
             memory_budget_bytes: status.pool.memory_mib.total << 20,
-            cpu_used_millis: status.pool.cpu_millis.used,
-            cpu_budget_millis: status.pool.cpu_millis.total,
+            milli_cpus_used: status.pool.milli_cpus.used,
+            milli_cpus_budget: status.pool.milli_cpus.total,
             disk_used_bytes: bytes(status.pool.disk_mib.used),
-            disk_budget_bytes: bytes(status.pool.disk_mib.total),
+            // The largest number stands for none.
+            disk_budget_bytes: Some(status.pool.disk_mib.total).filter(|mib| *mib != u64::MAX).map(bytes),
             disk_free_bytes: bytes(status.pool.disk_free_mib),
             disk_low: status.pool.disk_low,
             queued: u32::try_from(status.pool.queued).unwrap_or(u32::MAX),
@@ -80,20 +83,23 @@ impl Host for HostApi {
         }))
     }
 
-    async fn usage(&self, request: Request<v1::UsageRequest>) -> Result<Response<v1::UsageResponse>, Status> {
+    async fn usage(
+        &self,
+        request: Request<v1::HostUsageRequest>,
+    ) -> Result<Response<v1::HostUsageResponse>, Status> {
         let (record, caller) = CallRecord::of(&request)?;
         let sums = record.close(self.service.usage(&caller, &request.into_inner().tenant))?;
         let tenants = sums.into_iter().map(|(tenant, (usage, running))| v1::TenantUsage {
             tenant,
             sandboxes: usage.sandboxes,
             executions: usage.executions,
-            running_millis: usage.running_millis,
-            cpu_micros: usage.cpu_micros,
+            running_time: Some(duration(Duration::from_millis(usage.running_millis))),
+            cpu_time: Some(duration(Duration::from_micros(usage.cpu_micros))),
             memory_mib_seconds: usage.memory_mib_seconds,
             bytes_in: usage.bytes_in,
             bytes_out: usage.bytes_out,
             running,
         });
-        Ok(Response::new(v1::UsageResponse { tenants: tenants.collect() }))
+        Ok(Response::new(v1::HostUsageResponse { tenants: tenants.collect() }))
     }
 }

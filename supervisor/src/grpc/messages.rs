@@ -1,30 +1,18 @@
 //! The service's answers in the API's words.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
-use rekindle_api::v1;
+use rekindle_api::time::{duration, timestamp};
+use rekindle_api::{Timestamp, v1};
 
+use super::status;
 use crate::agent::{DiagnosisKind, FileInfo, FileKind, Finished, Interpreter, Outcome, Output};
 use crate::pool::StartKind;
 use crate::service::{
     End, EndReason, Executed, SandboxEvent, SandboxEventKind, SandboxState, SandboxView, StartView, Timeline,
-    TimelineEntry,
+    TimelineEntry, TimelineOutcome,
 };
-
-/// Unix milliseconds.
-pub(super) fn millis_at(at: SystemTime) -> u64 {
-    millis(at.duration_since(UNIX_EPOCH).unwrap_or_default())
-}
-
-/// Milliseconds.
-pub(super) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
 
 /// A sandbox.
 pub(super) fn sandbox(view: SandboxView) -> v1::Sandbox {
@@ -39,82 +27,98 @@ pub(super) fn sandbox(view: SandboxView) -> v1::Sandbox {
         template: view.template.to_string(),
         state: state.into(),
         end: view.end.as_ref().map(end),
-        created_at_millis: millis_at(view.created_at),
-        expires_at_millis: view.expires_at.map_or(0, millis_at),
-        idle_timeout_millis: view.idle_timeout.map_or(0, millis),
-        metadata: view.metadata.into_iter().collect(),
+        created_at: Some(timestamp(view.created_at)),
+        expires_at: view.expires_at.map(timestamp),
+        idle_timeout: view.idle_timeout.map(duration),
+        metadata: view.metadata,
         limits: Some(v1::Limits {
-            cpu_millis: view.limits.cpu_millis,
+            milli_cpus: view.limits.milli_cpus,
             memory_bytes: view.limits.memory_bytes,
             pids: view.limits.pids,
         }),
         usage: Some(v1::SandboxUsage {
             executions: view.usage.executions,
-            cpu_micros: view.usage.machine.cpu_usec.unwrap_or(0),
-            memory_bytes: view.usage.machine.memory_bytes.unwrap_or(0),
-            memory_peak_bytes: view.usage.machine.memory_peak_bytes.unwrap_or(0),
+            cpu_time: view.usage.machine.cpu_usec.map(Duration::from_micros).map(duration),
+            memory_bytes: view.usage.machine.memory_bytes,
+            memory_peak_bytes: view.usage.machine.memory_peak_bytes,
             bytes_in: view.usage.bytes_in,
             bytes_out: view.usage.bytes_out,
-            running_millis: millis(view.usage.running),
+            running_time: Some(duration(view.usage.running)),
         }),
         start: Some(start(&view.start)),
         tenant: view.tenant,
     }
 }
 
-fn start(start: &StartView) -> v1::Start {
+fn start(start: &StartView) -> v1::SandboxStart {
     let kind = match start.kind {
-        StartKind::Parked => v1::StartKind::Parked,
-        StartKind::Prespawned => v1::StartKind::Prespawned,
-        StartKind::Restored => v1::StartKind::Restored,
+        StartKind::Parked => v1::SandboxStartKind::Parked,
+        StartKind::Prespawned => v1::SandboxStartKind::Prespawned,
+        StartKind::Restored => v1::SandboxStartKind::Restored,
     };
-    v1::Start {
+    let stages = start.stages.iter().map(|stage| v1::SandboxStartStage {
+        name: stage.name.to_owned(),
+        duration: Some(duration(stage.took)),
+    });
+    v1::SandboxStart {
         kind: kind.into(),
-        queued_micros: micros(start.queued),
-        stages: start
-            .stages
-            .iter()
-            .map(|stage| v1::Stage { name: stage.name.to_owned(), micros: micros(stage.took) })
-            .collect(),
-        total_micros: micros(start.total),
+        queued: Some(duration(start.queued)),
+        stages: stages.collect(),
+        total: Some(duration(start.total)),
     }
 }
 
 /// How a sandbox ended.
-pub(super) fn end(end: &End) -> v1::End {
-    let reason = match end.reason {
-        EndReason::Destroyed => v1::EndReason::Destroyed,
-        EndReason::Expired => v1::EndReason::Expired,
-        EndReason::Idle => v1::EndReason::Idle,
-        EndReason::OutOfMemory => v1::EndReason::OutOfMemory,
-        EndReason::AgentLost => v1::EndReason::AgentLost,
-        EndReason::VmLost => v1::EndReason::VmLost,
-        EndReason::Shutdown => v1::EndReason::Shutdown,
+pub(super) fn end(end: &End) -> v1::SandboxEnd {
+    v1::SandboxEnd {
+        reason: end_reason(end.reason).into(),
+        message: end.message.clone(),
+        ended_at: Some(timestamp(end.at)),
+    }
+}
+
+fn end_reason(reason: EndReason) -> v1::SandboxEndReason {
+    match reason {
+        EndReason::Destroyed => v1::SandboxEndReason::Destroyed,
+        EndReason::Expired => v1::SandboxEndReason::Expired,
+        EndReason::Idle => v1::SandboxEndReason::Idle,
+        EndReason::OutOfMemory => v1::SandboxEndReason::OutOfMemory,
+        EndReason::AgentLost => v1::SandboxEndReason::AgentLost,
+        EndReason::VmLost => v1::SandboxEndReason::VmLost,
+        EndReason::Shutdown => v1::SandboxEndReason::Shutdown,
+    }
+}
+
+fn outcome(outcome: Outcome) -> v1::ExecutionOutcome {
+    use v1::execution_outcome::Outcome as Api;
+    let outcome = match outcome {
+        Outcome::Exited(code) => Api::ExitCode(code.into()),
+        Outcome::Signaled(signal) => Api::Signal(signal.into()),
+        Outcome::TimedOut => Api::TimedOut(v1::ExecutionTimedOut {}),
+        Outcome::OutOfMemory => Api::OutOfMemory(v1::ExecutionOutOfMemory {}),
+        Outcome::Cancelled => Api::Cancelled(v1::ExecutionCancelled {}),
     };
-    v1::End { reason: reason.into(), message: end.message.clone(), at_millis: millis_at(end.at) }
+    v1::ExecutionOutcome { outcome: Some(outcome) }
 }
 
 /// A finished execution.
 pub(super) fn executed(executed: &Executed) -> v1::ExecuteResponse {
-    let Finished { outcome, stdout, stderr, usage, diagnosis, interpreter } = &*executed.finished;
-    let (outcome, exit_code, signal) = match *outcome {
-        Outcome::Exited(code) => (v1::Outcome::Exited, code.into(), 0),
-        Outcome::Signaled(signal) => (v1::Outcome::Signaled, 0, signal.into()),
-        Outcome::TimedOut => (v1::Outcome::TimedOut, 0, 0),
-        Outcome::OutOfMemory => (v1::Outcome::OutOfMemory, 0, 0),
-        Outcome::Cancelled => (v1::Outcome::Cancelled, 0, 0),
-    };
+    execute_response(executed.execution.to_string(), &executed.finished, executed.replayed)
+}
+
+/// The answer to an execution that has ended.
+#[must_use]
+pub fn execute_response(execution: String, finished: &Finished, replayed: bool) -> v1::ExecuteResponse {
+    let Finished { outcome: ended, stdout, stderr, usage, diagnosis, interpreter } = finished;
     v1::ExecuteResponse {
-        execution: executed.execution.to_string(),
-        outcome: outcome.into(),
-        exit_code,
-        signal,
+        execution,
+        outcome: Some(outcome(*ended)),
         stdout: Some(output(stdout)),
         stderr: Some(output(stderr)),
         usage: Some(v1::ExecutionUsage {
-            wall_micros: usage.wall_micros,
-            cpu_micros: usage.cpu_micros,
-            peak_memory_bytes: usage.peak_memory_bytes.unwrap_or(0),
+            wall_time: Some(duration(Duration::from_micros(usage.wall_micros))),
+            cpu_time: Some(duration(Duration::from_micros(usage.cpu_micros))),
+            memory_peak_bytes: usage.peak_memory_bytes,
         }),
         diagnosis: diagnosis.as_ref().map(|diagnosis| v1::Diagnosis {
             kind: match diagnosis.kind {
@@ -127,7 +131,7 @@ pub(super) fn executed(executed: &Executed) -> v1::ExecuteResponse {
             subject: diagnosis.subject.clone(),
         }),
         warm_interpreter: *interpreter == Some(Interpreter::Warmed),
-        replayed: executed.replayed,
+        replayed,
     }
 }
 
@@ -157,9 +161,18 @@ pub(super) fn file(info: &FileInfo) -> v1::FileInfo {
         mode: info.mode,
         uid: info.uid,
         gid: info.gid,
-        modified_nanos: info.modified_nanos,
+        modified_at: Some(modified(info.modified_nanos)),
         link_target: info.link_target.as_ref().map(|path| bytes(path.as_bytes())).unwrap_or_default(),
         sha256: info.sha256.as_ref().map(|digest| bytes(&digest.0)).unwrap_or_default(),
+    }
+}
+
+fn modified(unix_nanos: i64) -> Timestamp {
+    const SECOND: i64 = 1_000_000_000;
+    Timestamp {
+        seconds: unix_nanos.div_euclid(SECOND),
+        // Less than a second's worth always fits.
+        nanos: i32::try_from(unix_nanos.rem_euclid(SECOND)).unwrap_or(0),
     }
 }
 
@@ -168,34 +181,49 @@ fn bytes(slice: &[u8]) -> Bytes {
 }
 
 /// Something that happened.
-pub(super) fn event(event: SandboxEvent) -> v1::Event {
+pub(super) fn event(event: SandboxEvent) -> v1::SandboxEvent {
     let kind = match event.kind {
-        SandboxEventKind::Existing => v1::EventKind::Existing,
-        SandboxEventKind::Created => v1::EventKind::Created,
-        SandboxEventKind::Paused => v1::EventKind::Paused,
-        SandboxEventKind::Resumed => v1::EventKind::Resumed,
-        SandboxEventKind::TimeoutChanged => v1::EventKind::TimeoutChanged,
-        SandboxEventKind::Ended => v1::EventKind::Ended,
+        SandboxEventKind::Existing => v1::SandboxEventKind::Existing,
+        SandboxEventKind::Created => v1::SandboxEventKind::Created,
+        SandboxEventKind::Paused => v1::SandboxEventKind::Paused,
+        SandboxEventKind::Resumed => v1::SandboxEventKind::Resumed,
+        SandboxEventKind::TimeoutChanged => v1::SandboxEventKind::TimeoutChanged,
+        SandboxEventKind::Ended => v1::SandboxEventKind::Ended,
     };
-    v1::Event { kind: kind.into(), at_millis: millis_at(event.at), sandbox: Some(sandbox(event.sandbox)) }
+    v1::SandboxEvent {
+        kind: kind.into(),
+        at: Some(timestamp(event.at)),
+        sandbox: Some(sandbox(event.sandbox)),
+    }
 }
 
 /// What happened in a sandbox.
-pub(super) fn timeline(timeline: Timeline) -> v1::TimelineResponse {
+pub(super) fn timeline(timeline: Timeline) -> v1::SandboxTimelineResponse {
     let entry = |entry: TimelineEntry| v1::TimelineEntry {
         call: entry.call.to_owned(),
         execution: entry.execution.map(|id| id.to_string()).unwrap_or_default(),
         subject: entry.subject,
-        at_millis: millis_at(entry.at),
-        duration_micros: micros(entry.took),
-        outcome: entry.outcome,
-        cpu_micros: entry.cpu_micros,
-        peak_memory_bytes: entry.peak_memory_bytes,
+        started_at: Some(timestamp(entry.at)),
+        duration: Some(duration(entry.took)),
+        outcome: Some(v1::TimelineOutcome { outcome: Some(timeline_outcome(entry.outcome)) }),
+        cpu_time: entry.execution.map(|_| duration(entry.cpu_time)),
+        memory_peak_bytes: entry.memory_peak_bytes,
         bytes_in: entry.bytes_in,
         bytes_out: entry.bytes_out,
     };
-    v1::TimelineResponse {
+    v1::SandboxTimelineResponse {
         entries: timeline.entries.into_iter().map(entry).collect(),
         dropped: timeline.dropped,
+    }
+}
+
+fn timeline_outcome(came_of_it: TimelineOutcome) -> v1::timeline_outcome::Outcome {
+    use v1::timeline_outcome::Outcome as Api;
+    match came_of_it {
+        TimelineOutcome::Done => Api::Done(v1::TimelineDone {}),
+        TimelineOutcome::Execution(ended) => Api::Execution(outcome(ended)),
+        TimelineOutcome::Failed(kind) => Api::Error(status::reason(kind).into()),
+        TimelineOutcome::Ended(reason) => Api::End(end_reason(reason).into()),
+        TimelineOutcome::Cancelled => Api::Cancelled(v1::TimelineCancelled {}),
     }
 }

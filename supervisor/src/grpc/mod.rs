@@ -26,10 +26,12 @@ mod server;
 mod socket;
 mod status;
 mod tls;
+mod transfer;
 
 pub use authenticate::Authenticator;
 pub use connection::ConnectionLimits;
 pub use host::HostFacts;
+pub use messages::execute_response;
 pub use server::{Listeners, ServeError, Server, ServerHandle, ServerOptions};
 pub use socket::SocketError;
 pub use tls::{Tls, TlsError, TlsFiles};

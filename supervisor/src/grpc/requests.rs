@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use rekindle_api::time::from_duration;
 use rekindle_api::v1;
 
 use crate::agent::{Code, Command, GuestPath, Language, Program, TerminalSize};
@@ -15,29 +16,34 @@ fn invalid(what: impl Into<std::borrow::Cow<'static, str>>) -> ServiceError {
     ServiceError::Invalid { what: what.into() }
 }
 
-/// A duration, of which zero means unset.
-pub(super) fn duration(millis: u64) -> Option<Duration> {
-    (millis != 0).then(|| Duration::from_millis(millis))
+/// A time that a caller has set or not.
+pub(super) fn time(
+    name: &'static str,
+    time: Option<rekindle_api::Duration>,
+) -> Result<Option<Duration>, ServiceError> {
+    let checked = |time| from_duration(time).ok_or_else(|| invalid(format!("{name} is no duration")));
+    time.map(checked).transpose()
 }
 
-/// What to create.
-pub(super) fn create(request: v1::CreateRequest) -> Result<CreateSpec, ServiceError> {
+/// What to create, and its request id.
+pub(super) fn create(request: v1::CreateSandboxRequest) -> Result<(CreateSpec, String), ServiceError> {
     let limits = request.limits.unwrap_or_default();
     let template = match request.template.as_str() {
         "" => None,
         name => Some(name.parse().map_err(|_| invalid("this is no name of a template"))?),
     };
-    Ok(CreateSpec {
+    let spec = CreateSpec {
         template,
-        cpu_millis: limits.cpu_millis,
+        milli_cpus: limits.milli_cpus,
         memory_bytes: limits.memory_bytes,
         pids: limits.pids,
-        env: request.env.into_iter().collect(),
-        ttl: duration(request.ttl_millis),
-        idle_timeout: duration(request.idle_timeout_millis),
-        metadata: request.metadata.into_iter().collect(),
-        queue: duration(request.queue_millis),
-    })
+        env: request.env,
+        ttl: time("ttl", request.ttl)?,
+        idle_timeout: time("idle_timeout", request.idle_timeout)?,
+        metadata: request.metadata,
+        queue: time("queue_timeout", request.queue_timeout)?,
+    };
+    Ok((spec, request.request_id))
 }
 
 /// What to run: the sandbox, the program, its standard input and its idempotency key.
@@ -67,9 +73,9 @@ pub(super) fn execute(
     let spec = ExecuteSpec {
         program,
         plain_interpreter,
-        env: request.env.into_iter().collect(),
+        env: request.env,
         cwd: request.cwd,
-        timeout: duration(request.timeout_millis),
+        timeout: time("timeout", request.timeout)?,
         memory_bytes: request.memory_bytes,
         output_limit: request.output_limit,
     };

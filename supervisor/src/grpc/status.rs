@@ -2,144 +2,103 @@
 
 use std::time::Duration;
 
+use rekindle_api::time::duration;
 use rekindle_api::v1::{ErrorDetail, ErrorReason};
 use tonic::{Code, Status};
 
 use super::messages;
 use crate::agent::{AgentError, Refusal};
 use crate::pool::ClaimError;
-use crate::service::{EndReason, ServiceError};
+use crate::service::{ErrorKind, ServiceError};
 
-/// One line of the table.
+/// One line of the table; the reason is the error's kind.
 struct Row {
     code: Code,
-    reason: ErrorReason,
     retry: Retry,
     hint: &'static str,
 }
 
 enum Retry {
     Never,
-    Later(Duration),
+    /// After this long, where somebody knows.
+    Later(Option<Duration>),
 }
 
-const fn row(code: Code, reason: ErrorReason, hint: &'static str) -> Row {
-    Row { code, reason, retry: Retry::Never, hint }
+const fn row(code: Code, hint: &'static str) -> Row {
+    Row { code, retry: Retry::Never, hint }
 }
 
-const fn later(code: Code, reason: ErrorReason, after: Duration, hint: &'static str) -> Row {
-    Row { code, reason, retry: Retry::Later(after), hint }
+const fn later(code: Code, after: Option<Duration>, hint: &'static str) -> Row {
+    Row { code, retry: Retry::Later(after), hint }
 }
-
-/// Nobody knows when.
-const SOME_TIME: Duration = Duration::ZERO;
 
 fn table(error: &ServiceError) -> Row {
-    use ErrorReason as Reason;
     match error {
-        ServiceError::Invalid { .. } => row(Code::InvalidArgument, Reason::InvalidRequest, ""),
-        ServiceError::Limit { .. } => row(
+        ServiceError::Invalid { .. } => row(Code::InvalidArgument, ""),
+        ServiceError::Limit { .. } | ServiceError::TimeLimit { .. } => row(
             Code::InvalidArgument,
-            Reason::LimitExceeded,
             "ask for less, or have the operator raise the limit in the configuration",
         ),
-        ServiceError::UnknownTemplate { .. } => {
-            row(Code::NotFound, Reason::UnknownTemplate, "ListTemplates names what there is")
-        }
+        ServiceError::UnknownTemplate { .. } => row(Code::NotFound, "ListTemplates names what there is"),
         ServiceError::UnknownSandbox => {
-            row(Code::NotFound, Reason::UnknownSandbox, "it never was, it ended long ago, or it is not yours")
+            row(Code::NotFound, "it never was, it ended long ago, or it is not yours")
         }
-        ServiceError::Ended { end, during } => ended(end.reason, *during),
-        ServiceError::Paused => row(Code::FailedPrecondition, Reason::SandboxPaused, "resume it first"),
-        ServiceError::UnderWay { .. } => later(
-            Code::FailedPrecondition,
-            Reason::Busy,
-            SOME_TIME,
-            "wait for the calls in the sandbox to end, or cancel them",
+        // A call that comes too late meets a fact; one that was under way met an accident.
+        ServiceError::Ended { during, .. } => row(
+            if *during { Code::Unavailable } else { Code::FailedPrecondition },
+            "create a new sandbox; what was in this one is gone",
         ),
-        ServiceError::MissingScope { .. } => {
-            row(Code::PermissionDenied, Reason::MissingScope, "use a token with this scope")
+        ServiceError::Paused => row(Code::FailedPrecondition, "resume it first"),
+        ServiceError::UnderWay { .. } => {
+            later(Code::FailedPrecondition, None, "wait for the calls in the sandbox to end, or cancel them")
         }
+        ServiceError::MissingScope { .. } => row(Code::PermissionDenied, "use a token with this scope"),
         ServiceError::Quota { .. } => later(
             Code::ResourceExhausted,
-            Reason::QuotaExceeded,
-            SOME_TIME,
+            None,
             "destroy sandboxes you no longer need, or ask for a larger quota",
         ),
         ServiceError::Claim(error) => claim(error),
         ServiceError::LowDisk(_) => low_disk(),
         ServiceError::Agent(error) => agent(error),
-        ServiceError::Machine(_) => row(Code::Internal, Reason::Internal, "the supervisor's log says more"),
-        ServiceError::KeyReused => {
-            row(Code::AlreadyExists, Reason::KeyReused, "use a new key for every new program")
-        }
+        ServiceError::Machine(_) => row(Code::Internal, "the supervisor's log says more"),
+        ServiceError::KeyReused => row(Code::AlreadyExists, "use a new key for every new request"),
         ServiceError::ResultGone => row(
             Code::AlreadyExists,
-            Reason::KeyReused,
-            "the program has run: use a new key to run it again, and a smaller output_limit to have results kept for longer",
+            "it is not done again: use a new key for that, and with Execute a smaller output_limit to have results kept for longer",
         ),
         ServiceError::Shared(error) => table(error),
         ServiceError::ShuttingDown => shutting_down(),
-        ServiceError::Lagged => {
-            later(Code::OutOfRange, Reason::WatchLagged, SOME_TIME, "list and watch again, and read faster")
-        }
-        ServiceError::Deadline { .. } => {
-            row(Code::DeadlineExceeded, Reason::Deadline, "give the call more time")
-        }
-        ServiceError::Random(_) => row(Code::Internal, Reason::Internal, "the supervisor's log says more"),
+        ServiceError::Lagged => later(Code::OutOfRange, None, "list and watch again, and read faster"),
+        ServiceError::Deadline { .. } => row(Code::DeadlineExceeded, "give the call more time"),
+        ServiceError::Random(_) => row(Code::Internal, "the supervisor's log says more"),
     }
-}
-
-fn ended(reason: EndReason, during: bool) -> Row {
-    const AGAIN: &str = "create a new sandbox; what was in this one is gone";
-    // A call that comes too late meets a fact; one that was under way met an accident.
-    if !during {
-        return row(Code::FailedPrecondition, ErrorReason::SandboxEnded, AGAIN);
-    }
-    let reason = match reason {
-        EndReason::Destroyed | EndReason::Expired | EndReason::Idle | EndReason::Shutdown => {
-            ErrorReason::SandboxEnded
-        }
-        EndReason::OutOfMemory => ErrorReason::OutOfMemory,
-        EndReason::AgentLost => ErrorReason::AgentLost,
-        EndReason::VmLost => ErrorReason::VmLost,
-    };
-    row(Code::Unavailable, reason, AGAIN)
 }
 
 fn claim(error: &ClaimError) -> Row {
     match error {
-        ClaimError::UnknownTemplate { .. } => {
-            row(Code::NotFound, ErrorReason::UnknownTemplate, "ListTemplates names what there is")
-        }
+        ClaimError::UnknownTemplate { .. } => row(Code::NotFound, "ListTemplates names what there is"),
         ClaimError::Full { retry_after, .. } => later(
             Code::ResourceExhausted,
-            ErrorReason::HostFull,
-            *retry_after,
-            "wait longer with queue_millis, try another host, or destroy sandboxes",
+            Some(*retry_after),
+            "wait longer with queue_timeout, try another host, or destroy sandboxes",
         ),
-        ClaimError::QueueFull { retry_after, .. } => later(
-            Code::ResourceExhausted,
-            ErrorReason::QueueFull,
-            *retry_after,
-            "try again later or on another host",
-        ),
+        ClaimError::QueueFull { retry_after, .. } => {
+            later(Code::ResourceExhausted, Some(*retry_after), "try again later or on another host")
+        }
         ClaimError::ShareFull { retry_after, .. } => later(
             Code::ResourceExhausted,
-            ErrorReason::QueueFull,
-            *retry_after,
+            Some(*retry_after),
             "wait for the tenant's own requests to be met before asking for more",
         ),
         ClaimError::TooLarge { .. } => row(
             Code::ResourceExhausted,
-            ErrorReason::HostFull,
             "this host can never hold it; use a smaller template or a larger budget",
         ),
         ClaimError::LowDisk(_) => low_disk(),
         ClaimError::Start(_) => later(
             Code::Internal,
-            ErrorReason::StartFailed,
-            SOME_TIME,
+            None,
             "the supervisor's log says more; `rekindle doctor` on the host may say why",
         ),
         ClaimError::ShuttingDown => shutting_down(),
@@ -149,14 +108,13 @@ fn claim(error: &ClaimError) -> Row {
 fn low_disk() -> Row {
     later(
         Code::ResourceExhausted,
-        ErrorReason::HostDiskFull,
-        Duration::from_secs(5),
+        Some(Duration::from_secs(5)),
         "try another host; its operator frees space on the disk of the run directory",
     )
 }
 
 fn shutting_down() -> Row {
-    later(Code::Unavailable, ErrorReason::ShuttingDown, SOME_TIME, "try again, or another host")
+    later(Code::Unavailable, None, "try again, or another host")
 }
 
 fn agent(error: &AgentError) -> Row {
@@ -164,58 +122,74 @@ fn agent(error: &AgentError) -> Row {
         AgentError::Refused { kind, .. } => refused(*kind),
         AgentError::Busy => refused(Refusal::Busy),
         AgentError::Abandoned { .. } | AgentError::Silent { .. } | AgentError::Lost { .. } => {
-            row(Code::Unavailable, ErrorReason::AgentLost, "create a new sandbox")
+            row(Code::Unavailable, "create a new sandbox")
         }
-        AgentError::Protocol { .. } => row(Code::Unavailable, ErrorReason::AgentLost, "create a new sandbox"),
-        AgentError::Corrupted { .. } => {
-            later(Code::DataLoss, ErrorReason::Corrupted, SOME_TIME, "send it again")
-        }
-        AgentError::TooLarge { .. } => {
-            row(Code::InvalidArgument, ErrorReason::LimitExceeded, "allow more with max_bytes")
-        }
-        AgentError::Invalid { .. } => row(Code::InvalidArgument, ErrorReason::InvalidRequest, ""),
+        AgentError::Protocol { .. } => row(Code::Unavailable, "create a new sandbox"),
+        AgentError::Corrupted { .. } => later(Code::DataLoss, None, "send it again"),
+        AgentError::TooLarge { .. } => row(Code::InvalidArgument, "allow more with max_bytes"),
+        AgentError::Invalid { .. } => row(Code::InvalidArgument, ""),
         // Who went away hears nothing; who is still there sent something that is no content.
-        AgentError::Source(_) => {
-            row(Code::InvalidArgument, ErrorReason::InvalidRequest, "send the file once, then its content")
-        }
-        AgentError::Sink(_) => {
-            row(Code::Cancelled, ErrorReason::InvalidRequest, "the download was cut short")
-        }
+        AgentError::Source(_) => row(Code::InvalidArgument, "send the file once, then its content"),
+        AgentError::Sink(_) => row(Code::Cancelled, "the download was cut short"),
     }
 }
 
 fn refused(kind: Refusal) -> Row {
-    use ErrorReason as Reason;
     match kind {
-        Refusal::InvalidArgument | Refusal::UnknownRequest => {
-            row(Code::InvalidArgument, Reason::InvalidRequest, "")
-        }
+        Refusal::InvalidArgument | Refusal::UnknownRequest => row(Code::InvalidArgument, ""),
         Refusal::VersionMismatch | Refusal::GateClosed | Refusal::GateFailed | Refusal::Internal => {
-            row(Code::Internal, Reason::Internal, "the supervisor's log says more")
+            row(Code::Internal, "the supervisor's log says more")
         }
-        Refusal::NotFound => row(Code::NotFound, Reason::NotFound, ""),
-        Refusal::PermissionDenied => row(
-            Code::PermissionDenied,
-            Reason::PermissionDenied,
-            "the sandbox's user may write to its home and to /tmp",
-        ),
-        Refusal::AlreadyExists => row(Code::AlreadyExists, Reason::AlreadyExists, ""),
-        Refusal::NotADirectory | Refusal::IsADirectory => {
-            row(Code::FailedPrecondition, Reason::WrongFileKind, "")
+        Refusal::NotFound => row(Code::NotFound, ""),
+        Refusal::PermissionDenied => {
+            row(Code::PermissionDenied, "the sandbox's user may write to its home and to /tmp")
         }
-        Refusal::NotEmpty => {
-            row(Code::FailedPrecondition, Reason::WrongFileKind, "set `recursive` to remove what is in it")
-        }
-        Refusal::NoSpace => row(Code::ResourceExhausted, Reason::NoSpace, "remove files in the sandbox"),
-        Refusal::TooLarge => row(Code::InvalidArgument, Reason::LimitExceeded, ""),
-        Refusal::ChecksumMismatch => later(Code::DataLoss, Reason::Corrupted, SOME_TIME, "send it again"),
+        Refusal::AlreadyExists => row(Code::AlreadyExists, ""),
+        Refusal::NotADirectory | Refusal::IsADirectory => row(Code::FailedPrecondition, ""),
+        Refusal::NotEmpty => row(Code::FailedPrecondition, "set `recursive` to remove what is in it"),
+        Refusal::NoSpace => row(Code::ResourceExhausted, "remove files in the sandbox"),
+        Refusal::TooLarge => row(Code::InvalidArgument, ""),
+        Refusal::ChecksumMismatch => later(Code::DataLoss, None, "send it again"),
         Refusal::Busy => later(
             Code::ResourceExhausted,
-            Reason::Busy,
-            Duration::from_millis(100),
+            Some(Duration::from_millis(100)),
             "fewer calls at once in one sandbox",
         ),
-        Refusal::SpawnFailed => row(Code::FailedPrecondition, Reason::SpawnFailed, ""),
+        Refusal::SpawnFailed => row(Code::FailedPrecondition, ""),
+    }
+}
+
+/// The reason of a kind of failure.
+pub(super) fn reason(kind: ErrorKind) -> ErrorReason {
+    match kind {
+        ErrorKind::InvalidRequest => ErrorReason::InvalidRequest,
+        ErrorKind::LimitExceeded => ErrorReason::LimitExceeded,
+        ErrorKind::UnknownTemplate => ErrorReason::UnknownTemplate,
+        ErrorKind::UnknownSandbox => ErrorReason::UnknownSandbox,
+        ErrorKind::SandboxEnded => ErrorReason::SandboxEnded,
+        ErrorKind::SandboxPaused => ErrorReason::SandboxPaused,
+        ErrorKind::AgentLost => ErrorReason::AgentLost,
+        ErrorKind::VmLost => ErrorReason::VmLost,
+        ErrorKind::OutOfMemory => ErrorReason::OutOfMemory,
+        ErrorKind::StartFailed => ErrorReason::StartFailed,
+        ErrorKind::HostFull => ErrorReason::HostFull,
+        ErrorKind::QueueFull => ErrorReason::QueueFull,
+        ErrorKind::QuotaExceeded => ErrorReason::QuotaExceeded,
+        ErrorKind::Busy => ErrorReason::Busy,
+        ErrorKind::MissingScope => ErrorReason::MissingScope,
+        ErrorKind::KeyReused => ErrorReason::KeyReused,
+        ErrorKind::NotFound => ErrorReason::NotFound,
+        ErrorKind::PermissionDenied => ErrorReason::PermissionDenied,
+        ErrorKind::AlreadyExists => ErrorReason::AlreadyExists,
+        ErrorKind::WrongFileKind => ErrorReason::WrongFileKind,
+        ErrorKind::NoSpace => ErrorReason::NoSpace,
+        ErrorKind::Corrupted => ErrorReason::Corrupted,
+        ErrorKind::SpawnFailed => ErrorReason::SpawnFailed,
+        ErrorKind::ShuttingDown => ErrorReason::ShuttingDown,
+        ErrorKind::WatchLagged => ErrorReason::WatchLagged,
+        ErrorKind::Internal => ErrorReason::Internal,
+        ErrorKind::Deadline => ErrorReason::Deadline,
+        ErrorKind::HostDiskFull => ErrorReason::HostDiskFull,
     }
 }
 
@@ -223,13 +197,13 @@ fn refused(kind: Refusal) -> Row {
 pub(super) fn status(error: &ServiceError) -> Status {
     let row = table(error);
     let (retryable, after) = match row.retry {
-        Retry::Never => (false, Duration::ZERO),
+        Retry::Never => (false, None),
         Retry::Later(after) => (true, after),
     };
     let detail = ErrorDetail {
-        reason: row.reason.into(),
+        reason: reason(error.kind()).into(),
         retryable,
-        retry_after_millis: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+        retry_after: after.map(duration),
         hint: row.hint.to_owned(),
         end: match innermost(error) {
             ServiceError::Ended { end, .. } => Some(messages::end(end)),
@@ -247,10 +221,51 @@ pub(super) fn status(error: &ServiceError) -> Status {
     rekindle_api::status(row.code, message, &detail)
 }
 
-/// Code and reason of an error.
-pub(super) fn verdict(error: &ServiceError) -> (Code, ErrorReason) {
-    let row = table(error);
-    (row.code, row.reason)
+/// The code of an error.
+pub(super) fn code(error: &ServiceError) -> Code {
+    table(error).code
+}
+
+/// The status of a call that the gRPC library answered by itself, with a detail: a message that is too large or
+/// garbled, or a method that does not exist.
+pub(super) fn undecoded(status: &Status) -> Status {
+    let (code, reason, hint) = match status.code() {
+        Code::Unimplemented => (
+            Code::Unimplemented,
+            ErrorReason::UnknownMethod,
+            "the server is of another version, or does not know the encoding; reflection lists its methods",
+        ),
+        Code::OutOfRange | Code::ResourceExhausted => (
+            Code::InvalidArgument,
+            ErrorReason::LimitExceeded,
+            "send less in one message; Upload and ExecuteStream take many",
+        ),
+        Code::Cancelled => (Code::Cancelled, ErrorReason::InvalidRequest, "the call was broken off"),
+        _ => (
+            Code::InvalidArgument,
+            ErrorReason::InvalidRequest,
+            "send the message that the API's description has for this method",
+        ),
+    };
+    let detail = ErrorDetail { reason: reason.into(), hint: hint.into(), ..ErrorDetail::default() };
+    let message = match status.message() {
+        "" if code == Code::Unimplemented => "there is no such method",
+        "" => "the message cannot be read",
+        said => said,
+    };
+    rekindle_api::status(code, message.to_owned(), &detail)
+}
+
+/// Too many calls that need no token.
+pub(super) fn too_many_public_calls() -> Status {
+    let detail = ErrorDetail {
+        reason: ErrorReason::Busy.into(),
+        retryable: true,
+        hint: "end some of them first".into(),
+        ..ErrorDetail::default()
+    };
+    let message = "too many health checks and reflections on this connection";
+    rekindle_api::status(Code::ResourceExhausted, message.into(), &detail)
 }
 
 /// The only thing a caller without a valid token ever hears.

@@ -27,6 +27,7 @@ use tonic::transport::server::Connected;
 
 use super::connection::ConnectionInfo;
 use crate::config::refresh::{Refresh, Stamp};
+use crate::config::secret_file;
 
 /// Largest file of certificates.
 const MAX_FILE: u64 = 4 << 20;
@@ -87,6 +88,8 @@ impl TlsFiles {
                 builder.with_client_cert_verifier(verifier.map_err(|error| invalid(&error))?)
             }
         };
+        // Again with every change: a key that is replaced is not looked at by anybody else.
+        secret_file::check(&self.key).map_err(|error| invalid(&error))?;
         let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
             .map_err(|error| invalid(&format!("{}: {error}", self.key.display())))?;
         let mut config =

@@ -8,13 +8,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use nix::sys::stat::{major, minor, stat};
+use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 use nix::sys::statvfs::statvfs;
+
+/// The kernel's number of a file system that is a page cache and nothing else.
+const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 
 /// What is free for this process on the file system of `path`, in MiB; `None` where the kernel does not say.
 #[must_use]
 pub fn free_mib(path: &Path) -> Option<u64> {
     let facts = statvfs(path).ok()?;
     Some(facts.blocks_available().saturating_mul(facts.fragment_size()) >> 20)
+}
+
+/// Whether `path` is on a file system that forgets everything when the host restarts.
+#[must_use]
+pub fn in_memory(path: &Path) -> bool {
+    let kind = statfs(path).map(|facts| facts.filesystem_type());
+    kind.is_ok_and(|kind| kind == TMPFS_MAGIC || kind == RAMFS_MAGIC)
 }
 
 /// Less is free than must stay so.
@@ -115,6 +126,20 @@ mod tests {
     fn a_file_system_in_memory_is_on_no_disk() {
         assert_eq!(whole_disk(Path::new("/proc")), None);
         assert_eq!(whole_disk(Path::new("/nowhere/at/all")), None);
+    }
+
+    #[test]
+    fn what_forgets_is_told_from_what_keeps() {
+        let kind = |path: &str| {
+            let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts");
+            let line = mounts.lines().rev().find(|line| line.split(' ').nth(1) == Some(path));
+            line.and_then(|line| line.split(' ').nth(2)).map(str::to_owned)
+        };
+        assert!(!in_memory(Path::new("/proc")), "it keeps nothing, and is no place for files");
+        for path in ["/", "/dev/shm", "/run", "/tmp"] {
+            let Some(kind) = kind(path) else { continue };
+            assert_eq!(in_memory(Path::new(path)), kind == "tmpfs" || kind == "ramfs", "{path} is {kind}");
+        }
     }
 
     #[test]

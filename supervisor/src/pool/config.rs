@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::policy::{Bounds, Demand};
-use super::template_counts::Room;
+use super::policy::Demand;
+use super::template::Room;
 use crate::config::TemplateName;
 use crate::store::Snapshot;
 use crate::tuning::{self, Mechanism};
@@ -53,7 +53,7 @@ pub struct PoolConfig {
     /// What must stay free on the file system they are on, in MiB, or nothing new is begun.
     pub disk_reserve_mib: u64,
     /// Processors of all claimed machines together, in thousandths.
-    pub cpu_budget_millis: u64,
+    pub milli_cpus_budget: u64,
     /// Hand out so many hundredths of the memory: clones share what they do not write to.
     pub memory_overcommit_percent: u32,
     /// Hand out so many hundredths of the processors: most machines idle most of the time.
@@ -82,12 +82,12 @@ pub struct PoolConfig {
 impl PoolConfig {
     /// A pool with this much to hand out, disk without bound, and defaults for the rest.
     #[must_use]
-    pub fn new(memory_budget_mib: u64, cpu_budget_millis: u64) -> Self {
+    pub fn new(memory_budget_mib: u64, milli_cpus_budget: u64) -> Self {
         Self {
             memory_budget_mib,
             disk_budget_mib: u64::MAX,
             disk_reserve_mib: 0,
-            cpu_budget_millis,
+            milli_cpus_budget,
             memory_overcommit_percent: 100,
             cpu_overcommit_percent: 100,
             disk_overcommit_percent: 100,
@@ -114,15 +114,7 @@ impl PoolConfig {
                 memory_mib: share(self.memory_budget_mib, self.memory_overcommit_percent),
                 disk_mib,
             },
-            cpu_millis: share(self.cpu_budget_millis, self.cpu_overcommit_percent),
-        }
-    }
-
-    pub(super) fn bounds(&self) -> Bounds {
-        Bounds {
-            max_queued: self.max_queued,
-            max_queued_per_tenant: self.max_queued_per_tenant,
-            fill_parallel: self.fill_parallel.max(1),
+            milli_cpus: share(self.milli_cpus_budget, self.cpu_overcommit_percent),
         }
     }
 }

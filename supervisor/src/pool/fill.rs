@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::config::PooledTemplate;
 use super::lease::Ready;
-use super::template_counts::Kind;
+use super::template::Kind;
 use crate::agent::{AgentError, Code, ExecuteRequest, Finished, Language, Outcome, Program, Refusal};
 use crate::host::cgroup::CpuWeight;
 use crate::host::disk::LowDisk;
@@ -38,18 +38,16 @@ pub(super) enum FillError {
     Closing,
 }
 
-/// Makes one after a while, unless the pool closes meanwhile.
+/// Makes one, unless the pool closes meanwhile.
 pub(super) async fn fill(
     host: Arc<VmHost>,
     template: Arc<PooledTemplate>,
     kind: Kind,
-    after: Duration,
     mut closing: watch::Receiver<bool>,
 ) -> Result<Ready, FillError> {
     let cpu_weight = if tuning::on(Mechanism::CpuWeight) { CpuWeight::Spare } else { CpuWeight::InUse };
     let plan = Plan { cpu_weight, ..template.source.plan() };
     let made = async {
-        tokio::time::sleep(after).await;
         match kind {
             Kind::Prespawned => {
                 let waiting = prespawn_clone(&host, &template.snapshot, &plan).await;
@@ -81,7 +79,7 @@ pub(super) async fn fill(
 }
 
 /// Completes when the pool closes.
-pub(super) async fn closed(closing: &mut watch::Receiver<bool>) {
+async fn closed(closing: &mut watch::Receiver<bool>) {
     // An actor that is gone closes as well.
     let _ = closing.wait_for(|closing| *closing).await;
 }

@@ -15,6 +15,7 @@ use super::config::{PoolConfig, PooledTemplate};
 use super::error::ClaimError;
 use super::lease::{Grant, Lease, Ready, StartKind};
 use super::status::PoolStatus;
+use super::template::TemplateId;
 use crate::config::TemplateName;
 use crate::engine::{Stopwatch, Timings};
 use crate::host::cgroup::CpuQuota;
@@ -123,16 +124,16 @@ impl Pool {
             return Err(ClaimError::UnknownTemplate { template: request.template });
         };
         self.shared.disk.check()?;
-        let template = Arc::clone(&self.shared.templates[at]);
-        let mut grant = self.admit(at, &template, &request).await?;
+        let (id, template) = (TemplateId(at), Arc::clone(&self.shared.templates[at]));
+        let mut grant = self.admit(id, &template, &request).await?;
         let queued = asked.elapsed();
         watch.stage("claim");
-        let start = Start { pool: self, at, template: &template, request: &request };
+        let start = Start { pool: self, id, template: &template, request: &request };
         match start.make(&mut grant, &mut watch).await {
             Ok((vm, kind, own)) => {
                 let mut timings = watch.finish();
                 timings.extend(&own);
-                let _ = self.requests.send(Request::Started { template: at, kind });
+                let _ = self.requests.send(Request::Started { template: id, kind });
                 let Some(permit) = grant.into_permit() else { return Err(ClaimError::ShuttingDown) };
                 Ok(Lease { vm, kind, queued, timings, template, _permit: permit })
             }
@@ -146,7 +147,7 @@ impl Pool {
     /// Waits for room.
     async fn admit(
         &self,
-        at: usize,
+        id: TemplateId,
         template: &PooledTemplate,
         request: &ClaimRequest,
     ) -> Result<Grant, ClaimError> {
@@ -156,8 +157,8 @@ impl Pool {
         let claim = Request::Claim {
             ticket,
             tenant: request.tenant.clone(),
-            template: at,
-            cpu_millis: request.cpu.map_or(whole, |cpu| u64::from(cpu.millis)),
+            template: id,
+            milli_cpus: request.cpu.map_or(whole, |cpu| u64::from(cpu.millis)),
             reply,
         };
         self.requests.send(claim).map_err(|_| ClaimError::ShuttingDown)?;
@@ -192,7 +193,7 @@ impl Drop for Place<'_> {
 /// A claim that was admitted. What was made ahead and turns out unusable is replaced by a fresh machine, once.
 struct Start<'a> {
     pool: &'a Pool,
-    at: usize,
+    id: TemplateId,
     template: &'a PooledTemplate,
     request: &'a ClaimRequest,
 }
@@ -266,6 +267,6 @@ impl Start<'_> {
     fn failed(&self, error: &StartError) {
         let error = error as &dyn std::error::Error;
         tracing::warn!(error, template = %self.template.name(), "a machine could not be handed over");
-        let _ = self.pool.requests.send(Request::StartFailed { template: self.at });
+        let _ = self.pool.requests.send(Request::StartFailed { template: self.id });
     }
 }

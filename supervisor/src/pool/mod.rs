@@ -5,9 +5,9 @@
 //! refill (off the hot path) ──▶ restore, open the gate, prime ──▶ parked
 //! ```
 //!
-//! Called by `service`. One task owns the state (`actor`), decisions are pure (`policy`, `queue`), what takes
-//! time runs elsewhere: refills in tasks of their own, a claim's start in the caller's. A parked machine goes
-//! to one claim and never comes back. It never looks into a sandbox: that is the holder's.
+//! Called by `service`. One task owns the state (`actor`), decisions are pure (`policy`, `queue`, `pacing`; the time is
+//! an argument), what takes time runs elsewhere: refills in tasks of their own, a claim's start in the caller's. A
+//! parked machine goes to one claim and never comes back. It never looks into a sandbox: that is the holder's.
 
 mod actor;
 mod config;
@@ -15,11 +15,11 @@ mod error;
 mod fill;
 mod handle;
 mod lease;
+mod pacing;
 mod policy;
 mod queue;
 mod status;
-mod template_counts;
-mod template_slots;
+mod template;
 
 pub use config::{PoolConfig, PooledTemplate, Watermarks};
 pub use error::{ClaimError, Resource, Shortage};

@@ -17,7 +17,7 @@ pub struct PoolStatus {
     /// Memory in MiB: claimed, parked, and of machines on their way in or out.
     pub memory_mib: Level,
     /// Processors in thousandths: claimed.
-    pub cpu_millis: Level,
+    pub milli_cpus: Level,
     /// Disk in MiB, likewise: the sizes of scratch disks.
     pub disk_mib: Level,
     /// What is free on the file system they are on, when it was last looked at.

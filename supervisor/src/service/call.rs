@@ -11,7 +11,7 @@ use super::error::ServiceError;
 use super::id::ExecutionId;
 use super::registry::Service;
 use super::sandbox::{EndReason, Sandbox};
-use super::timeline::TimelineEntry;
+use super::timeline::{TimelineEntry, TimelineOutcome};
 use crate::agent::AgentError;
 use crate::vm::Lost;
 
@@ -114,10 +114,10 @@ impl Call {
     /// Ends the call and remembers how.
     pub(super) fn done<T>(mut self, result: &Result<T, ServiceError>) {
         self.note(|entry| match result {
-            // An execution has noted its own outcome.
-            Ok(_) if entry.outcome.is_empty() => entry.outcome = "ok".into(),
-            Ok(_) => {}
-            Err(error) => entry.outcome = error.word().into(),
+            // It has noted its own.
+            Ok(_) if matches!(entry.outcome, TimelineOutcome::Execution(_)) => {}
+            Ok(_) => entry.outcome = TimelineOutcome::Done,
+            Err(error) => entry.outcome = TimelineOutcome::of(error),
         });
     }
 }
@@ -141,7 +141,7 @@ impl<'a> Change<'a> {
     /// Remembers how it went.
     pub(super) fn done<T>(mut self, result: Result<T, ServiceError>) -> Result<T, ServiceError> {
         self.entry.took = self.started.elapsed();
-        self.entry.outcome = result.as_ref().map_or_else(ServiceError::word, |_| "ok").into();
+        self.entry.outcome = result.as_ref().map_or_else(TimelineOutcome::of, |_| TimelineOutcome::Done);
         self.sandbox.lock().timeline.push(self.entry, self.service.config().timeline_entries);
         result
     }
@@ -153,15 +153,12 @@ impl Drop for Call {
         if let Some(mut entry) = self.entry.take() {
             entry.took = now - self.started;
             entry.bytes_in = entry.bytes_in.saturating_add(self.fed.load(Ordering::Relaxed));
-            if entry.outcome.is_empty() {
-                entry.outcome = "cancelled".into();
-            }
             self.service.observe(&entry);
             tracing::info!(
                 parent: &self.sandbox.span,
                 call = entry.call,
                 execution = entry.execution.map(tracing::field::display),
-                outcome = entry.outcome,
+                outcome = ?entry.outcome,
                 took_us = u64::try_from(entry.took.as_micros()).unwrap_or(u64::MAX),
                 "call"
             );

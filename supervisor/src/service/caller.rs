@@ -63,7 +63,7 @@ pub struct Quotas {
     /// Sandboxes.
     pub sandboxes: Option<u64>,
     /// Thousandths of processors over all its sandboxes.
-    pub cpu_millis: Option<u64>,
+    pub milli_cpus: Option<u64>,
     /// Memory over all its sandboxes, in MiB.
     pub memory_mib: Option<u64>,
     /// Scratch disks of all its sandboxes, in MiB.

@@ -10,6 +10,7 @@ use super::caller::{Caller, Scope};
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
 use super::id::SandboxId;
+use super::idempotency::{Fingerprint, MAX_KEY as MAX_REQUEST_ID, Place};
 use super::keeper::{self, Holdings};
 use super::lifetime::Lifetime;
 use super::program::environment;
@@ -26,19 +27,19 @@ const MAX_METADATA: usize = 32;
 const MAX_KEY: usize = 64;
 const MAX_VALUE: usize = 1024;
 /// The least share of a processor a machine can work with.
-const MIN_CPU_MILLIS: u32 = 50;
+const MIN_MILLI_CPUS: u32 = 50;
 /// The least memory programs can work with.
 pub(super) const MIN_MEMORY: u64 = 4 << 20;
 /// The most processes.
 const MAX_PIDS: u32 = 32_768;
 
-/// What to create. `None` and zero mean the server's default.
+/// What to create. `None`, and zero where it is a number, mean the server's default.
 #[derive(Debug, Clone, Default)]
 pub struct CreateSpec {
     /// The template.
     pub template: Option<TemplateName>,
     /// Thousandths of a host processor.
-    pub cpu_millis: u32,
+    pub milli_cpus: u32,
     /// Memory of all programs together.
     pub memory_bytes: u64,
     /// Processes and threads.
@@ -47,7 +48,7 @@ pub struct CreateSpec {
     pub env: BTreeMap<String, String>,
     /// How long it lives.
     pub ttl: Option<Duration>,
-    /// How long it may go without a call.
+    /// How long it may go without a call; zero means for ever.
     pub idle_timeout: Option<Duration>,
     /// The caller's own words.
     pub metadata: BTreeMap<String, String>,
@@ -56,16 +57,52 @@ pub struct CreateSpec {
 }
 
 impl Service {
-    /// Creates a sandbox and returns once it answers. Given up in the middle, it leaves nothing.
+    /// Creates a sandbox and returns once it answers. Given up in the middle, it leaves nothing. However often it is
+    /// asked for with one `request_id`, there is one sandbox; an empty one names nothing.
     ///
     /// # Errors
     /// See [`ServiceError`].
-    pub async fn create(&self, caller: &Caller, spec: CreateSpec) -> Result<SandboxView, ServiceError> {
-        let created = self.try_create(caller, spec).await;
+    pub async fn create(
+        &self,
+        caller: &Caller,
+        spec: CreateSpec,
+        request_id: &str,
+    ) -> Result<SandboxView, ServiceError> {
+        let created = match request_id {
+            "" => self.try_create(caller, spec).await,
+            id => self.create_once(caller, spec, id).await,
+        };
         if let Err(error) = &created {
             self.metrics().rejected(error.word());
         }
         created
+    }
+
+    async fn create_once(
+        &self,
+        caller: &Caller,
+        spec: CreateSpec,
+        request_id: &str,
+    ) -> Result<SandboxView, ServiceError> {
+        caller.require(Scope::Create)?;
+        ServiceError::bound("the length of request_id", request_id.len() as u64, MAX_REQUEST_ID as u64)?;
+        // All of it is ordered, so that the same request reads the same.
+        let fingerprint = Fingerprint::of([format!("{spec:?}").as_bytes()]);
+        let waiter = match self.place_request(caller, request_id, &fingerprint)? {
+            Place::First(slot) => {
+                let (service, creator, owner) = (self.clone(), caller.clone(), self.clone());
+                let tenant = caller.tenant.clone();
+                let work = async move { service.try_create(&creator, spec).await.map(|view| view.id) };
+                slot.fill(work, move |settled| owner.settle_request(&tenant, settled))
+            }
+            Place::Later(waiter) => waiter,
+        };
+        let id = waiter.wait().await?;
+        match self.find(caller, id.as_str(), false) {
+            Ok(found) => Ok(found.view().await),
+            // It ended so long ago that its record is gone.
+            Err(_) => Err(ServiceError::ResultGone),
+        }
     }
 
     async fn try_create(&self, caller: &Caller, spec: CreateSpec) -> Result<SandboxView, ServiceError> {
@@ -84,7 +121,7 @@ impl Service {
         let memory_mib = u64::from(template.source.recipe.memory_mib);
         let asked = Held {
             sandboxes: 1,
-            cpu_millis: limits.cpu_millis.into(),
+            milli_cpus: limits.milli_cpus.into(),
             memory_mib,
             disk_mib: template.source.recipe.scratch_mib,
         };
@@ -93,7 +130,7 @@ impl Service {
         let request = ClaimRequest {
             template: name.clone(),
             tenant: (!caller.is_operator()).then(|| caller.tenant.clone()),
-            cpu: (spec.cpu_millis != 0).then_some(CpuQuota { millis: limits.cpu_millis }),
+            cpu: (spec.milli_cpus != 0).then_some(CpuQuota { millis: limits.milli_cpus }),
             identity: Identity {
                 limits: SandboxLimits {
                     // Where nothing is asked for, the machine's own size is the limit.
@@ -166,18 +203,18 @@ impl Service {
         let recipe = &template.source.recipe;
         let all_cpus = recipe.vcpus * 1000;
         let all_memory = u64::from(recipe.memory_mib) << 20;
-        ServiceError::bound("cpu_millis", spec.cpu_millis.into(), all_cpus.into())?;
+        ServiceError::bound("milli_cpus", spec.milli_cpus.into(), all_cpus.into())?;
         ServiceError::bound("memory_bytes", spec.memory_bytes, all_memory)?;
         ServiceError::bound("pids", spec.pids.into(), MAX_PIDS.into())?;
-        if (1..MIN_CPU_MILLIS).contains(&spec.cpu_millis) {
-            return Err(ServiceError::invalid(format!("cpu_millis must be at least {MIN_CPU_MILLIS}")));
+        if (1..MIN_MILLI_CPUS).contains(&spec.milli_cpus) {
+            return Err(ServiceError::invalid(format!("milli_cpus must be at least {MIN_MILLI_CPUS}")));
         }
         if (1..MIN_MEMORY).contains(&spec.memory_bytes) {
             return Err(ServiceError::invalid(format!("memory_bytes must be at least {MIN_MEMORY}")));
         }
         let or = |asked: u64, default: u64| if asked == 0 { default } else { asked };
         Ok(SandboxLimitsView {
-            cpu_millis: or(spec.cpu_millis.into(), all_cpus.into()) as u32,
+            milli_cpus: or(spec.milli_cpus.into(), all_cpus.into()) as u32,
             memory_bytes: or(spec.memory_bytes, all_memory),
             pids: or(spec.pids.into(), self.config().pids.into()) as u32,
         })
@@ -187,7 +224,7 @@ impl Service {
     fn queue_wait(&self, asked: Option<Duration>) -> Result<Duration, ServiceError> {
         let most = self.config().max_queue_wait;
         let wait = asked.unwrap_or(self.config().queue_wait.min(most));
-        ServiceError::bound("queue_millis", millis(wait), millis(most))?;
+        ServiceError::bound_time("queue_timeout", wait, most)?;
         Ok(wait)
     }
 
@@ -199,17 +236,12 @@ impl Service {
     ) -> Result<(Duration, Option<Duration>), ServiceError> {
         let most = self.config().max_ttl;
         let ttl = ttl.unwrap_or(self.config().ttl);
-        ServiceError::bound("ttl_millis", millis(ttl), millis(most))?;
-        let idle = idle.or(self.config().idle_timeout);
-        if let Some(idle) = idle {
-            ServiceError::bound("idle_timeout_millis", millis(idle), millis(most))?;
-        }
+        ServiceError::bound_time("ttl", ttl, most)?;
+        ServiceError::more_than_zero("ttl", ttl)?;
+        let idle = idle.or(self.config().idle_timeout).filter(|idle| !idle.is_zero());
+        ServiceError::bound_time("idle_timeout", idle.unwrap_or_default(), most)?;
         Ok((ttl, idle))
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Where a machine came from, as metrics say it.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::caller::Scope;
-use super::sandbox::End;
+use super::sandbox::{End, EndReason};
+use super::timeline::TimelineOutcome;
 use crate::agent::{AgentError, Refusal};
 use crate::config::TemplateName;
 use crate::host::disk::LowDisk;
@@ -29,6 +30,16 @@ pub enum ServiceError {
         asked: u64,
         /// What is allowed.
         most: u64,
+    },
+    /// A time is longer than this server allows.
+    #[error("{what} is {asked:?}, and this server allows at most {most:?}")]
+    TimeLimit {
+        /// Which time.
+        what: &'static str,
+        /// What was asked for.
+        asked: Duration,
+        /// What is allowed.
+        most: Duration,
     },
     /// No such template.
     #[error("there is no template named {name}")]
@@ -82,13 +93,13 @@ pub enum ServiceError {
     /// The machine refused to be paused or resumed.
     #[error("the machine refused")]
     Machine(#[source] crate::engine::EngineError),
-    /// The idempotency key belongs to another program.
-    #[error("the idempotency key was used for another program")]
+    /// The idempotency key or request id belongs to another request.
+    #[error("the key was used for another request")]
     KeyReused,
-    /// The program of the idempotency key has run, and its result had to make room for later ones.
-    #[error("the program of the idempotency key has run, and its result is no longer kept")]
+    /// What the key stands for was done, and its result had to make room for later ones.
+    #[error("the request with this key was carried out, and its result is no longer kept")]
     ResultGone,
-    /// The call that ran the program for this idempotency key failed.
+    /// The call that did the work for this key failed.
     #[error(transparent)]
     Shared(Arc<ServiceError>),
     /// The server is shutting down.
@@ -121,66 +132,161 @@ impl ServiceError {
         if asked <= most { Ok(()) } else { Err(Self::Limit { what, asked, most }) }
     }
 
-    /// Its short name in timelines and metrics.
+    /// Refuses a time that is too long.
+    pub(super) fn bound_time(what: &'static str, asked: Duration, most: Duration) -> Result<(), Self> {
+        if asked <= most { Ok(()) } else { Err(Self::TimeLimit { what, asked, most }) }
+    }
+
+    /// Refuses no time at all.
+    pub(super) fn more_than_zero(what: &'static str, asked: Duration) -> Result<(), Self> {
+        if asked.is_zero() { Err(Self::invalid(format!("{what} must be more than zero"))) } else { Ok(()) }
+    }
+
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Invalid { .. } => ErrorKind::InvalidRequest,
+            Self::Limit { .. } | Self::TimeLimit { .. } => ErrorKind::LimitExceeded,
+            Self::UnknownTemplate { .. } => ErrorKind::UnknownTemplate,
+            Self::UnknownSandbox => ErrorKind::UnknownSandbox,
+            Self::Ended { end, during } => ended_kind(end.reason, *during),
+            Self::Paused => ErrorKind::SandboxPaused,
+            Self::UnderWay { .. } => ErrorKind::Busy,
+            Self::MissingScope { .. } => ErrorKind::MissingScope,
+            Self::Quota { .. } => ErrorKind::QuotaExceeded,
+            Self::Claim(error) => match error {
+                ClaimError::UnknownTemplate { .. } => ErrorKind::UnknownTemplate,
+                ClaimError::Full { .. } | ClaimError::TooLarge { .. } => ErrorKind::HostFull,
+                ClaimError::QueueFull { .. } | ClaimError::ShareFull { .. } => ErrorKind::QueueFull,
+                ClaimError::LowDisk(_) => ErrorKind::HostDiskFull,
+                ClaimError::Start(_) => ErrorKind::StartFailed,
+                ClaimError::ShuttingDown => ErrorKind::ShuttingDown,
+            },
+            Self::LowDisk(_) => ErrorKind::HostDiskFull,
+            Self::Agent(error) => agent_kind(error),
+            Self::Machine(_) | Self::Random(_) => ErrorKind::Internal,
+            Self::KeyReused | Self::ResultGone => ErrorKind::KeyReused,
+            Self::Shared(error) => error.kind(),
+            Self::ShuttingDown => ErrorKind::ShuttingDown,
+            Self::Lagged => ErrorKind::WatchLagged,
+            Self::Deadline { .. } => ErrorKind::Deadline,
+        }
+    }
+
+    /// Its short name in metrics and the audit log.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Invalid { .. } => "invalid_request",
-            Self::Limit { .. } => "limit_exceeded",
-            Self::UnknownTemplate { .. } => "unknown_template",
-            Self::UnknownSandbox => "unknown_sandbox",
-            Self::Ended { end, .. } => end.reason.word(),
-            Self::Paused => "sandbox_paused",
-            Self::UnderWay { .. } => "busy",
-            Self::MissingScope { .. } => "missing_scope",
-            Self::Quota { .. } => "quota_exceeded",
-            Self::Claim(error) => match error {
-                ClaimError::UnknownTemplate { .. } => "unknown_template",
-                ClaimError::Full { .. } | ClaimError::TooLarge { .. } => "host_full",
-                ClaimError::QueueFull { .. } | ClaimError::ShareFull { .. } => "queue_full",
-                ClaimError::LowDisk(_) => "host_disk_full",
-                ClaimError::Start(_) => "start_failed",
-                ClaimError::ShuttingDown => "shutting_down",
-            },
-            Self::LowDisk(_) => "host_disk_full",
-            Self::Agent(error) => agent_word(error),
-            Self::Machine(_) | Self::Random(_) => "internal",
-            Self::KeyReused | Self::ResultGone => "key_reused",
-            Self::Shared(error) => error.word(),
-            Self::ShuttingDown => "shutting_down",
-            Self::Lagged => "watch_lagged",
-            Self::Deadline { .. } => "deadline",
-        }
+        TimelineOutcome::of(self).word()
     }
 }
 
-/// The same names as the reasons of the API.
-fn agent_word(error: &AgentError) -> &'static str {
+/// A call that comes too late meets a fact; one that was under way met an accident.
+fn ended_kind(reason: EndReason, during: bool) -> ErrorKind {
+    match reason {
+        EndReason::OutOfMemory if during => ErrorKind::OutOfMemory,
+        EndReason::AgentLost if during => ErrorKind::AgentLost,
+        EndReason::VmLost if during => ErrorKind::VmLost,
+        _ => ErrorKind::SandboxEnded,
+    }
+}
+
+fn agent_kind(error: &AgentError) -> ErrorKind {
     match error {
         AgentError::Refused { kind, .. } => match kind {
-            Refusal::InvalidArgument | Refusal::UnknownRequest => "invalid_request",
+            Refusal::InvalidArgument | Refusal::UnknownRequest => ErrorKind::InvalidRequest,
             Refusal::VersionMismatch | Refusal::GateClosed | Refusal::GateFailed | Refusal::Internal => {
-                "internal"
+                ErrorKind::Internal
             }
-            Refusal::NotFound => "not_found",
-            Refusal::PermissionDenied => "permission_denied",
-            Refusal::AlreadyExists => "already_exists",
-            Refusal::NotADirectory | Refusal::IsADirectory | Refusal::NotEmpty => "wrong_file_kind",
-            Refusal::NoSpace => "no_space",
-            Refusal::TooLarge => "limit_exceeded",
-            Refusal::ChecksumMismatch => "corrupted",
-            Refusal::Busy => "busy",
-            Refusal::SpawnFailed => "spawn_failed",
+            Refusal::NotFound => ErrorKind::NotFound,
+            Refusal::PermissionDenied => ErrorKind::PermissionDenied,
+            Refusal::AlreadyExists => ErrorKind::AlreadyExists,
+            Refusal::NotADirectory | Refusal::IsADirectory | Refusal::NotEmpty => ErrorKind::WrongFileKind,
+            Refusal::NoSpace => ErrorKind::NoSpace,
+            Refusal::TooLarge => ErrorKind::LimitExceeded,
+            Refusal::ChecksumMismatch => ErrorKind::Corrupted,
+            Refusal::Busy => ErrorKind::Busy,
+            Refusal::SpawnFailed => ErrorKind::SpawnFailed,
         },
-        AgentError::Busy => "busy",
+        AgentError::Busy => ErrorKind::Busy,
         AgentError::Abandoned { .. }
         | AgentError::Silent { .. }
         | AgentError::Lost { .. }
-        | AgentError::Protocol { .. } => "agent_lost",
-        AgentError::Corrupted { .. } => "corrupted",
-        AgentError::TooLarge { .. } => "limit_exceeded",
-        AgentError::Invalid { .. } => "invalid_request",
-        // One side of a transfer broke off.
-        AgentError::Source(_) | AgentError::Sink(_) => "cancelled",
+        | AgentError::Protocol { .. } => ErrorKind::AgentLost,
+        AgentError::Corrupted { .. } => ErrorKind::Corrupted,
+        AgentError::TooLarge { .. } => ErrorKind::LimitExceeded,
+        // Who sent something that is no content, or reads no more.
+        AgentError::Invalid { .. } | AgentError::Source(_) | AgentError::Sink(_) => ErrorKind::InvalidRequest,
+    }
+}
+
+/// Kinds of failures: the reasons of the API, one for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "documented in the API")]
+pub enum ErrorKind {
+    InvalidRequest,
+    LimitExceeded,
+    UnknownTemplate,
+    UnknownSandbox,
+    SandboxEnded,
+    SandboxPaused,
+    AgentLost,
+    VmLost,
+    OutOfMemory,
+    StartFailed,
+    HostFull,
+    QueueFull,
+    QuotaExceeded,
+    Busy,
+    MissingScope,
+    KeyReused,
+    NotFound,
+    PermissionDenied,
+    AlreadyExists,
+    WrongFileKind,
+    NoSpace,
+    Corrupted,
+    SpawnFailed,
+    ShuttingDown,
+    WatchLagged,
+    Internal,
+    Deadline,
+    HostDiskFull,
+}
+
+impl ErrorKind {
+    /// Its short name.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::InvalidRequest => "invalid_request",
+            Self::LimitExceeded => "limit_exceeded",
+            Self::UnknownTemplate => "unknown_template",
+            Self::UnknownSandbox => "unknown_sandbox",
+            Self::SandboxEnded => "sandbox_ended",
+            Self::SandboxPaused => "sandbox_paused",
+            Self::AgentLost => "agent_lost",
+            Self::VmLost => "vm_lost",
+            Self::OutOfMemory => "out_of_memory",
+            Self::StartFailed => "start_failed",
+            Self::HostFull => "host_full",
+            Self::QueueFull => "queue_full",
+            Self::QuotaExceeded => "quota_exceeded",
+            Self::Busy => "busy",
+            Self::MissingScope => "missing_scope",
+            Self::KeyReused => "key_reused",
+            Self::NotFound => "not_found",
+            Self::PermissionDenied => "permission_denied",
+            Self::AlreadyExists => "already_exists",
+            Self::WrongFileKind => "wrong_file_kind",
+            Self::NoSpace => "no_space",
+            Self::Corrupted => "corrupted",
+            Self::SpawnFailed => "spawn_failed",
+            Self::ShuttingDown => "shutting_down",
+            Self::WatchLagged => "watch_lagged",
+            Self::Internal => "internal",
+            Self::Deadline => "deadline",
+            Self::HostDiskFull => "host_disk_full",
+        }
     }
 }

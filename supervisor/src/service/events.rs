@@ -1,6 +1,7 @@
 //! What happens to sandboxes, told to whoever watches. A watcher that does not keep up is told so, and holds
 //! nobody up.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::sync::broadcast;
@@ -41,7 +42,8 @@ pub struct SandboxEvent {
 /// Tells everyone.
 #[derive(Debug)]
 pub(super) struct Events {
-    sender: broadcast::Sender<SandboxEvent>,
+    /// Shared: every watcher looks at every event, and only what it wants is copied for it.
+    sender: broadcast::Sender<Arc<SandboxEvent>>,
 }
 
 impl Events {
@@ -51,10 +53,54 @@ impl Events {
 
     /// Tells; nobody may be there.
     pub(super) fn tell(&self, kind: SandboxEventKind, sandbox: SandboxView) {
-        let _ = self.sender.send(SandboxEvent { kind, at: SystemTime::now(), sandbox });
+        let _ = self.sender.send(Arc::new(SandboxEvent { kind, at: SystemTime::now(), sandbox }));
     }
 
-    pub(super) fn listen(&self) -> broadcast::Receiver<SandboxEvent> {
+    pub(super) fn listen(&self) -> broadcast::Receiver<Arc<SandboxEvent>> {
         self.sender.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! One event, however many watch.
+
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::super::id::SandboxId;
+    use super::super::sandbox::{SandboxLimitsView, SandboxState, SandboxUsage, StartView};
+    use super::*;
+    use crate::pool::StartKind;
+
+    fn view() -> SandboxView {
+        SandboxView {
+            id: SandboxId::random().expect("random bytes"),
+            tenant: "somebody".to_owned(),
+            template: "minimal".parse().expect("a name"),
+            state: SandboxState::Running,
+            end: None,
+            created_at: SystemTime::UNIX_EPOCH,
+            expires_at: None,
+            idle_timeout: None,
+            metadata: BTreeMap::new(),
+            limits: SandboxLimitsView { milli_cpus: 1000, memory_bytes: 1, pids: 1 },
+            usage: SandboxUsage::default(),
+            start: StartView {
+                kind: StartKind::Restored,
+                queued: Duration::ZERO,
+                stages: Vec::new(),
+                total: Duration::ZERO,
+            },
+        }
+    }
+
+    #[test]
+    fn watchers_look_at_one_event_instead_of_copying_it_each() {
+        let events = Events::new();
+        let mut watchers: Vec<_> = (0..100).map(|_| events.listen()).collect();
+        events.tell(SandboxEventKind::Created, view());
+        let seen: Vec<_> = watchers.iter_mut().map(|watcher| watcher.try_recv().expect("told")).collect();
+        assert!(seen.iter().all(|event| Arc::ptr_eq(event, &seen[0])), "one event for all");
     }
 }

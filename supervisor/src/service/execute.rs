@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use prost::Message as _;
 use tracing::Instrument as _;
 
 use super::call::Call;
 use super::caller::{Caller, Scope};
 use super::error::ServiceError;
 use super::id::ExecutionId;
-use super::idempotency::{Fingerprint, Place};
+use super::idempotency::{Fingerprint, MAX_KEY, Place};
 use super::program::{ExecuteSpec, Input};
 use super::registry::Service;
 use super::sandbox::Sandbox;
-use crate::agent::{ExecuteRequest, Finished, Outcome, Stdin};
+use super::timeline::TimelineOutcome;
+use crate::agent::{ExecuteRequest, Finished, Stdin};
 
-/// Longest idempotency key.
-const MAX_KEY: usize = 128;
 /// Bytes that a program is believed to print in a second: more than any machine can.
 const PRINTED_PER_SECOND: u64 = 16 << 30;
 
@@ -54,20 +54,18 @@ impl Service {
             return self.run(sandbox, &spec, request, stdin).await;
         }
         ServiceError::bound("the length of idempotency_key", key.len() as u64, MAX_KEY as u64)?;
-        let fingerprint = Fingerprint::of(&request, &stdin);
+        let fingerprint = Fingerprint::of([&request.encode_to_vec()[..], &stdin[..]]);
         let place = sandbox.lock().keys.place(key, &fingerprint)?;
         let waiter = match place {
             Place::First(slot) => {
-                // In a task of its own: the caller that came first may leave before others do.
-                let (service, sandbox, span) = (self.clone(), sandbox.clone(), sandbox.span.clone());
-                slot.fill(&sandbox, |sandbox| {
-                    let run = async move { service.run(sandbox, &spec, request, stdin).await };
-                    run.instrument(span)
-                })
+                let (service, owner, span) = (self.clone(), sandbox.clone(), sandbox.span.clone());
+                let run = async move { service.run(owner, &spec, request, stdin).await }.instrument(span);
+                slot.fill(run, move |settled| sandbox.lock().keys.settle(settled))
             }
             Place::Later(waiter) => waiter,
         };
-        waiter.wait().await
+        let first = waiter.is_first();
+        waiter.wait().await.map(|executed| Executed { replayed: !first, ..executed })
     }
 
     async fn run(
@@ -113,15 +111,9 @@ async fn run_in(call: &Call, request: ExecuteRequest, stdin: Bytes) -> Result<Fi
 pub(super) fn note_finished(call: &mut Call, finished: &Finished) {
     let most = most_printed(call.elapsed());
     call.note(|entry| {
-        entry.outcome = match finished.outcome {
-            Outcome::Exited(code) => format!("exited:{code}"),
-            Outcome::Signaled(signal) => format!("signaled:{signal}"),
-            Outcome::TimedOut => "timed_out".into(),
-            Outcome::OutOfMemory => "out_of_memory".into(),
-            Outcome::Cancelled => "cancelled".into(),
-        };
-        entry.cpu_micros = finished.usage.cpu_micros;
-        entry.peak_memory_bytes = finished.usage.peak_memory_bytes.unwrap_or(0);
+        entry.outcome = TimelineOutcome::Execution(finished.outcome);
+        entry.cpu_time = Duration::from_micros(finished.usage.cpu_micros);
+        entry.memory_peak_bytes = finished.usage.peak_memory_bytes;
         entry.bytes_out = finished.stdout.total_bytes.saturating_add(finished.stderr.total_bytes).min(most);
     });
 }

@@ -12,13 +12,16 @@ use super::caller::{Caller, Scope};
 use super::error::ServiceError;
 use super::registry::Service;
 use crate::agent::{
-    AgentError, Downloaded, FileInfo, GuestPath, Listing, Refusal, TransferPatience, UploadOptions,
+    AgentError, Downloaded, FileInfo, GuestPath, Listing, MkdirOptions, Refusal, TransferPatience,
+    UploadOptions,
 };
 
 /// How long a look at files may take.
 const LOOK: Duration = Duration::from_secs(60);
 /// How long a whole tree may take to be removed.
 const REMOVE: Duration = Duration::from_secs(600);
+/// How long a move may take: between file systems it is a copy.
+const MOVE: Duration = Duration::from_secs(600);
 
 impl Service {
     /// Writes one file, whole or not at all: it is on the sandbox's disk when this returns. While the host's disk is
@@ -122,6 +125,41 @@ impl Service {
     ) -> Result<(), ServiceError> {
         let call = self.file_call(caller, sandbox, "remove", path)?;
         let done = call.wait(call.sandbox().vm.agent().remove(path, recursive, REMOVE)).await;
+        call.done(&done);
+        done
+    }
+
+    /// Makes a directory, with the parents it needs.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn make_dir(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        path: &GuestPath,
+        options: MkdirOptions,
+    ) -> Result<FileInfo, ServiceError> {
+        let call = self.file_call(caller, sandbox, "make_dir", path)?;
+        let done = call.wait(call.sandbox().vm.agent().mkdir(path, options, LOOK)).await;
+        call.done(&done);
+        done
+    }
+
+    /// Gives a file or a directory another path.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn rename(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        from: &GuestPath,
+        to: &GuestPath,
+        must_not_exist: bool,
+    ) -> Result<FileInfo, ServiceError> {
+        let call = self.file_call(caller, sandbox, "move", from)?;
+        let done = call.wait(call.sandbox().vm.agent().rename(from, to, must_not_exist, MOVE)).await;
         call.done(&done);
         done
     }

@@ -1,53 +1,87 @@
-//! Keys that make a repeated call harmless: the program runs once, everyone who asks gets its one result.
+//! Keys that make a repeated call harmless: the work is done once, everyone who asks gets its one result. Used for
+//! the executions of a sandbox and for the sandboxes that a tenant creates.
 //!
 //! ```text
-//! first call ──▶ runs ──▶ done: key and result are kept ──▶ key alone ──▶ forgotten
+//! first call ──▶ works ──▶ done: key and result are kept ──▶ key alone ──▶ forgotten
 //!                 │  └──▶ failed: everyone who waits is told, the key is free again
-//!                 └── the last who waits goes away ──▶ killed, the key is free again
+//!                 └── the last who waits goes away ──▶ given up, the key is free again
 //! ```
 //!
 //! Results are bounded in bytes, keys in number, and the oldest go first. A key whose result had to go still keeps
-//! its program from running twice: who asks for it is told that the result is no longer kept.
+//! its work from being done twice: who asks for it is told that the result is no longer kept.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
-use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::error::ServiceError;
 use super::execute::Executed;
-use super::sandbox::Sandbox;
-use crate::agent::{ExecuteRequest, Finished, Output};
+use super::id::SandboxId;
+use crate::agent::{Finished, Output};
 
-/// Keys a sandbox remembers.
-const REMEMBERED: usize = 256;
-/// Bytes of results that a sandbox keeps for them: a result of the largest `output_limit` that is all long
-/// characters, or some hundred of the usual size.
-const MAX_RESULT_BYTES: usize = 1 << 20;
+/// Longest key.
+pub(super) const MAX_KEY: usize = 128;
 
-/// What tells one program from another.
+/// What is remembered under a key.
+pub(super) trait Keyed: Clone + Send + Sync + 'static {
+    /// Keys that are remembered.
+    const REMEMBERED: usize;
+    /// Bytes of results that are kept for them.
+    const MAX_RESULT_BYTES: usize;
+
+    /// The memory that it holds.
+    fn weight(&self) -> usize;
+}
+
+impl Keyed for Executed {
+    const REMEMBERED: usize = 256;
+    /// A result of the largest `output_limit` that is all long characters, or some hundred of the usual size.
+    const MAX_RESULT_BYTES: usize = 1 << 20;
+
+    fn weight(&self) -> usize {
+        let output = |output: &Output| {
+            output.text.capacity() + output.spilled_path.as_ref().map_or(0, |path| path.as_bytes().len())
+        };
+        let Finished { stdout, stderr, diagnosis, .. } = &*self.finished;
+        let subject = diagnosis.as_ref().map_or(0, |diagnosis| diagnosis.subject.capacity());
+        size_of::<Finished>() + output(stdout) + output(stderr) + subject
+    }
+}
+
+impl Keyed for SandboxId {
+    const REMEMBERED: usize = 1024;
+    const MAX_RESULT_BYTES: usize = 1 << 20;
+
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.as_str().len()
+    }
+}
+
+/// What tells one request from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    pub(super) fn of(request: &ExecuteRequest, stdin: &Bytes) -> Self {
+    pub(super) fn of<const N: usize>(parts: [&[u8]; N]) -> Self {
         let mut hash = Sha256::new();
-        hash.update(request.encode_to_vec());
-        hash.update(stdin);
+        for part in parts {
+            // With its length: two parts never look like two others.
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
         Self(hash.finalize().into())
     }
 }
 
-type Verdict = Option<Result<Executed, Arc<ServiceError>>>;
+type Verdict<T> = Option<Result<T, Arc<ServiceError>>>;
 
-/// The keys of one sandbox.
-#[derive(Debug, Default)]
-pub(super) struct Keys {
-    entries: HashMap<String, Entry>,
+/// The keys of one sandbox, or of one tenant.
+#[derive(Debug)]
+pub(super) struct Keys<T> {
+    entries: HashMap<String, Entry<T>>,
     /// Finished ones, oldest first.
     order: VecDeque<String>,
     /// Of these, how many of the oldest have no result any more.
@@ -58,41 +92,54 @@ pub(super) struct Keys {
     runs: u64,
 }
 
-#[derive(Debug)]
-struct Entry {
-    run: u64,
-    fingerprint: Fingerprint,
-    state: State,
+impl<T> Default for Keys<T> {
+    fn default() -> Self {
+        Self { entries: HashMap::new(), order: VecDeque::new(), without_result: 0, result_bytes: 0, runs: 0 }
+    }
 }
 
 #[derive(Debug)]
-enum State {
+struct Entry<T> {
+    run: u64,
+    fingerprint: Fingerprint,
+    state: State<T>,
+}
+
+#[derive(Debug)]
+enum State<T> {
     InFlight {
-        verdict: watch::Receiver<Verdict>,
+        verdict: watch::Receiver<Verdict<T>>,
         waiting: Weak<InFlight>,
     },
-    Done(Executed),
+    Done(T),
     /// It was done, and its result had to make room.
     ResultGone,
 }
 
 /// Where a call with a key stands.
-pub(super) enum Place {
-    /// It is the first: it runs the program.
-    First(Slot),
+pub(super) enum Place<T> {
+    /// It is the first: it does the work.
+    First(Slot<T>),
     /// It gets what another call gets.
-    Later(Waiter),
+    Later(Waiter<T>),
 }
 
-/// The right to run the program of a key.
-pub(super) struct Slot {
+/// The right to do the work of a key.
+pub(super) struct Slot<T> {
     key: String,
     run: u64,
-    verdict: watch::Sender<Verdict>,
+    verdict: watch::Sender<Verdict<T>>,
     running: Arc<InFlight>,
 }
 
-/// Held by everyone who waits; the last one to go kills the program.
+/// Work that has ended, for [`Keys::settle`].
+pub(super) struct Settled<'a, T> {
+    key: &'a str,
+    run: u64,
+    result: &'a Result<T, Arc<ServiceError>>,
+}
+
+/// Held by everyone who waits; the last one to go ends the work.
 #[derive(Debug, Default)]
 struct InFlight {
     task: std::sync::OnceLock<AbortHandle>,
@@ -108,23 +155,21 @@ impl Drop for InFlight {
 }
 
 /// A call that waits for the result.
-pub(super) struct Waiter {
-    outcome: Pending,
+pub(super) struct Waiter<T> {
+    outcome: Pending<T>,
 }
 
-enum Pending {
-    Ready(Executed),
-    InFlight { verdict: watch::Receiver<Verdict>, _running: Arc<InFlight>, first: bool },
+enum Pending<T> {
+    Ready(T),
+    InFlight { verdict: watch::Receiver<Verdict<T>>, _running: Arc<InFlight>, first: bool },
 }
 
-impl Keys {
+impl<T: Keyed> Keys<T> {
     /// Where a call with this key stands.
-    pub(super) fn place(&mut self, key: &str, fingerprint: &Fingerprint) -> Result<Place, ServiceError> {
+    pub(super) fn place(&mut self, key: &str, fingerprint: &Fingerprint) -> Result<Place<T>, ServiceError> {
         if let Some(entry) = self.entries.get(key) {
             let outcome = match &entry.state {
-                State::Done(executed) => {
-                    Some(Ok(Pending::Ready(Executed { replayed: true, ..executed.clone() })))
-                }
+                State::Done(result) => Some(Ok(Pending::Ready(result.clone()))),
                 State::ResultGone => Some(Err(ServiceError::ResultGone)),
                 State::InFlight { verdict, waiting } => waiting.upgrade().map(|running| {
                     Ok(Pending::InFlight { verdict: verdict.clone(), _running: running, first: false })
@@ -141,7 +186,7 @@ impl Keys {
         let (sender, verdict) = watch::channel(None);
         let running = Arc::new(InFlight::default());
         let state = State::InFlight { verdict, waiting: Arc::downgrade(&running) };
-        if self.entries.len() >= 2 * REMEMBERED {
+        if self.entries.len() >= 2 * T::REMEMBERED {
             // Keys of runs that were given up would add up in the hands of a caller that always gives up.
             self.entries.retain(|_, entry| entry.is_of_use());
         }
@@ -151,17 +196,19 @@ impl Keys {
         Ok(Place::First(Slot { key: key.to_owned(), run, verdict: sender, running }))
     }
 
-    fn settle(&mut self, key: &str, run: u64, result: &Result<Executed, Arc<ServiceError>>) {
+    /// Remembers how the work of a key ended.
+    pub(super) fn settle(&mut self, settled: &Settled<'_, T>) {
+        let Settled { key, run, result } = *settled;
         // A run that ended while it was being given up must not speak for the one that took its key.
         if self.entries.get(key).is_none_or(|entry| entry.run != run) {
             return;
         }
         match result {
-            Ok(executed) => {
+            Ok(result) => {
                 if let Some(entry) = self.entries.get_mut(key) {
-                    entry.state = State::Done(executed.clone());
+                    entry.state = State::Done(result.clone());
                     self.order.push_back(key.to_owned());
-                    self.result_bytes += weight(executed);
+                    self.result_bytes += result.weight();
                 }
                 self.make_room();
             }
@@ -173,21 +220,21 @@ impl Keys {
 
     /// Lets the oldest results go, and forgets the oldest keys.
     fn make_room(&mut self) {
-        while self.result_bytes > MAX_RESULT_BYTES
+        while self.result_bytes > T::MAX_RESULT_BYTES
             && let Some(key) = self.order.get(self.without_result)
         {
             if let Some(entry) = self.entries.get_mut(key)
-                && let State::Done(executed) = std::mem::replace(&mut entry.state, State::ResultGone)
+                && let State::Done(result) = std::mem::replace(&mut entry.state, State::ResultGone)
             {
-                self.result_bytes -= weight(&executed);
+                self.result_bytes -= result.weight();
             }
             self.without_result += 1;
         }
-        while self.order.len() > REMEMBERED
+        while self.order.len() > T::REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
-            if let Some(Entry { state: State::Done(executed), .. }) = self.entries.remove(&oldest) {
-                self.result_bytes -= weight(&executed);
+            if let Some(Entry { state: State::Done(result), .. }) = self.entries.remove(&oldest) {
+                self.result_bytes -= result.weight();
             }
             self.without_result = self.without_result.saturating_sub(1);
         }
@@ -195,24 +242,11 @@ impl Keys {
 
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
-        self.entries.clear();
-        self.order.clear();
-        self.without_result = 0;
-        self.result_bytes = 0;
+        *self = Self { runs: self.runs, ..Self::default() };
     }
 }
 
-/// The memory that a result holds.
-fn weight(executed: &Executed) -> usize {
-    let output = |output: &Output| {
-        output.text.capacity() + output.spilled_path.as_ref().map_or(0, |path| path.as_bytes().len())
-    };
-    let Finished { stdout, stderr, diagnosis, .. } = &*executed.finished;
-    let subject = diagnosis.as_ref().map_or(0, |diagnosis| diagnosis.subject.capacity());
-    size_of::<Finished>() + output(stdout) + output(stderr) + subject
-}
-
-impl Entry {
+impl<T> Entry<T> {
     fn is_of_use(&self) -> bool {
         match &self.state {
             State::InFlight { waiting, .. } => waiting.strong_count() > 0,
@@ -221,18 +255,19 @@ impl Entry {
     }
 }
 
-impl Slot {
-    /// Runs the program in a task of its own.
-    pub(super) fn fill<F>(self, sandbox: &Arc<Sandbox>, run: impl FnOnce(Arc<Sandbox>) -> F) -> Waiter
-    where
-        F: Future<Output = Result<Executed, ServiceError>> + Send + 'static,
-    {
-        let Self { key, run: number, verdict, running } = self;
+impl<T: Keyed> Slot<T> {
+    /// Does the work in a task of its own, since the caller that came first may leave before others do, and has
+    /// `settle` remember how it ended before anyone hears of it.
+    pub(super) fn fill(
+        self,
+        work: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
+        settle: impl FnOnce(&Settled<'_, T>) + Send + 'static,
+    ) -> Waiter<T> {
+        let Self { key, run, verdict, running } = self;
         let receiver = verdict.subscribe();
-        let (owner, work) = (sandbox.clone(), run(sandbox.clone()));
         let task = tokio::spawn(async move {
             let result = work.await.map_err(Arc::new);
-            owner.lock().keys.settle(&key, number, &result);
+            settle(&Settled { key: &key, run, result: &result });
             verdict.send_replace(Some(result));
         });
         // Set once, right here.
@@ -241,15 +276,20 @@ impl Slot {
     }
 }
 
-impl Waiter {
-    /// The result, whoever ran the program.
-    pub(super) async fn wait(self) -> Result<Executed, ServiceError> {
+impl<T: Keyed> Waiter<T> {
+    /// It is the one whose call does the work.
+    pub(super) fn is_first(&self) -> bool {
+        matches!(self.outcome, Pending::InFlight { first: true, .. })
+    }
+
+    /// The result, whoever did the work.
+    pub(super) async fn wait(self) -> Result<T, ServiceError> {
         match self.outcome {
-            Pending::Ready(executed) => Ok(executed),
-            Pending::InFlight { mut verdict, _running, first } => {
+            Pending::Ready(result) => Ok(result),
+            Pending::InFlight { mut verdict, _running, .. } => {
                 let settled = verdict.wait_for(Option::is_some).await;
                 match settled.as_deref() {
-                    Ok(Some(Ok(executed))) => Ok(Executed { replayed: !first, ..executed.clone() }),
+                    Ok(Some(Ok(result))) => Ok(result.clone()),
                     Ok(Some(Err(error))) => Err(ServiceError::Shared(error.clone())),
                     // Only the end of the runtime drops the task while someone waits.
                     _ => Err(ServiceError::ShuttingDown),

@@ -1,20 +1,28 @@
 //! What each tenant has used, for whoever sends the bill: sums that survive the supervisor.
 //!
-//! One line is appended when a sandbox ends; opening the ledger adds them up and writes the sums back. Sandboxes
-//! that a killed supervisor still had are not in it. One supervisor has it at a time: two would each write over
-//! what the other added.
+//! ```text
+//! a sandbox ends ──▶ one line more ──▶ many lines ──▶ a thread writes the sums aside ──▶ renamed: one line a tenant
+//! ```
+//!
+//! One line is appended when a sandbox ends; when the ledger is opened, and whenever it has grown, the sums take the
+//! place of the lines. Sandboxes that a killed supervisor still had are not in it. One supervisor has it at a time:
+//! two would each write over what the other added.
 //!
 //! A damaged line costs itself and nothing else: whatever bytes it holds it is reported and left out, and a line
 //! that could not be written whole is ended before the next one begins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use serde::{Deserialize, Serialize};
+
+/// Lines beyond the sums after which they are written again. Some two hundred bytes each.
+const MAX_LINES: usize = 10_000;
 
 /// Why a ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -95,22 +103,22 @@ struct Line {
 /// The sums.
 #[derive(Debug)]
 pub struct Ledger {
-    inner: Mutex<Inner>,
+    inner: Arc<Mutex<Inner>>,
 }
 
 #[derive(Debug)]
 struct Inner {
     sums: BTreeMap<String, TenantUsage>,
-    file: Option<Lines<File>>,
+    file: Option<Kept>,
     /// Held for as long as the ledger is open. Beside the file, which is replaced when it is opened.
-    _lock: Option<File>,
+    _locks: Vec<File>,
 }
 
 impl Ledger {
     /// Sums that nobody keeps.
     #[must_use]
     pub fn in_memory() -> Self {
-        Self { inner: Mutex::new(Inner { sums: BTreeMap::new(), file: None, _lock: None }) }
+        Self { inner: Arc::new(Mutex::new(Inner { sums: BTreeMap::new(), file: None, _locks: Vec::new() })) }
     }
 
     /// Opens the ledger in a file, which is made when it is not there.
@@ -119,13 +127,28 @@ impl Ledger {
     /// When another supervisor has it, or the file cannot be read or written. Lines that make no sense, such as one
     /// that was cut short by a crash, are left out.
     pub fn open(path: &Path) -> Result<Self, LedgerError> {
+        Self::open_with(path, BTreeSet::from([path.with_extension("lock")]))
+    }
+
+    /// The same for the supervisor of a data directory, which has one ledger, wherever that is.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`].
+    pub fn open_for(path: &Path, data: &Path) -> Result<Self, LedgerError> {
+        Self::open_with(path, BTreeSet::from([path.with_extension("lock"), data.join("usage.lock")]))
+    }
+
+    fn open_with(path: &Path, locks: BTreeSet<PathBuf>) -> Result<Self, LedgerError> {
         let failed = |operation| move |source| LedgerError::File { operation, path: path.to_owned(), source };
-        let lock = File::create(path.with_extension("lock")).map_err(failed("lock"))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(LedgerError::Taken { path: path.to_owned() }),
-            Err(TryLockError::Error(error)) => return Err(failed("lock")(error)),
-        }
+        let lock = |at: PathBuf| {
+            let lock = File::create(at).map_err(failed("lock"))?;
+            match lock.try_lock() {
+                Ok(()) => Ok(lock),
+                Err(TryLockError::WouldBlock) => Err(LedgerError::Taken { path: path.to_owned() }),
+                Err(TryLockError::Error(error)) => Err(failed("lock")(error)),
+            }
+        };
+        let locks = locks.into_iter().map(lock).collect::<Result<Vec<_>, _>>()?;
         let mut sums: BTreeMap<String, TenantUsage> = BTreeMap::new();
         match File::open(path) {
             Ok(file) => {
@@ -144,27 +167,33 @@ impl Ledger {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed("open")(error)),
         }
-        let aside = path.with_extension("new");
-        let mut options = OpenOptions::new();
-        let file = options.append(true).create(true).mode(0o600).open(&aside).map_err(failed("write"))?;
-        file.set_len(0).map_err(failed("write"))?;
-        let mut file = Lines { file, torn: false };
-        for (tenant, usage) in &sums {
-            file.append(tenant, usage).map_err(failed("write"))?;
-        }
-        file.file.sync_all().map_err(failed("write"))?;
-        fs::rename(&aside, path).map_err(failed("write"))?;
-        Ok(Self { inner: Mutex::new(Inner { sums, file: Some(file), _lock: Some(lock) }) })
+        let lines = write_aside(path, &sums).map_err(failed("write"))?;
+        fs::rename(aside(path), path).map_err(failed("write"))?;
+        let file = Kept { path: path.to_owned(), lines, added: 0, most: MAX_LINES, rewriting: None };
+        Ok(Self { inner: Arc::new(Mutex::new(Inner { sums, file: Some(file), _locks: locks })) })
     }
 
     /// Adds what a sandbox has used.
     pub fn add(&self, tenant: &str, usage: &TenantUsage) {
         let mut inner = self.lock();
-        inner.sums.entry(tenant.to_owned()).or_default().add(usage);
-        if let Some(file) = &mut inner.file
-            && let Err(error) = file.append(tenant, usage)
-        {
+        let Inner { sums, file, .. } = &mut *inner;
+        sums.entry(tenant.to_owned()).or_default().add(usage);
+        let Some(file) = file else { return };
+        if let Err(error) = file.lines.append(tenant, usage) {
             tracing::error!(%error, tenant, "a sandbox's usage could not be written to the ledger");
+        }
+        file.added += 1;
+        if let Some(meanwhile) = &mut file.rewriting {
+            meanwhile.push((tenant.to_owned(), usage.clone()));
+        } else if file.added >= file.most.max(sums.len()) {
+            file.rewriting = Some(Vec::new());
+            let (ledger, path, sums) = (Arc::clone(&self.inner), file.path.clone(), sums.clone());
+            // The disk takes its time, and whoever adds does not wait for it.
+            let rewrite = move || rewrite(&ledger, &path, &sums);
+            if let Err(error) = thread::Builder::new().name("rekindle-ledger".into()).spawn(rewrite) {
+                file.rewriting = None;
+                tracing::warn!(%error, "the ledger grows on: no thread can be had");
+            }
         }
     }
 
@@ -175,7 +204,62 @@ impl Ledger {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.inner)
+    }
+}
+
+fn locked(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The file of a ledger.
+#[derive(Debug)]
+struct Kept {
+    path: PathBuf,
+    lines: Lines<File>,
+    /// Lines since the sums were written.
+    added: usize,
+    /// How many of them are too many.
+    most: usize,
+    /// What was added since the sums that are being written were taken.
+    rewriting: Option<Vec<(String, TenantUsage)>>,
+}
+
+/// Where the sums are written before they take the ledger's name.
+fn aside(path: &Path) -> PathBuf {
+    path.with_extension("new")
+}
+
+/// Writes the sums aside, whole and on the disk.
+fn write_aside(path: &Path, sums: &BTreeMap<String, TenantUsage>) -> io::Result<Lines<File>> {
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(aside(path))?;
+    file.set_len(0)?;
+    let mut lines = Lines { file, torn: false };
+    for (tenant, usage) in sums {
+        lines.append(tenant, usage)?;
+    }
+    lines.file.sync_all()?;
+    Ok(lines)
+}
+
+/// Replaces the file by its sums. What was added meanwhile is in the old one, too, until the new one has its name.
+fn rewrite(ledger: &Mutex<Inner>, path: &Path, sums: &BTreeMap<String, TenantUsage>) {
+    let written = write_aside(path, sums);
+    let mut inner = locked(ledger);
+    let Some(file) = &mut inner.file else { return };
+    let meanwhile = file.rewriting.take().unwrap_or_default();
+    // Tried again after as many lines more, whether it succeeds or not.
+    file.added = 0;
+    let renamed = written.and_then(|mut lines| {
+        for (tenant, usage) in &meanwhile {
+            lines.append(tenant, usage)?;
+        }
+        fs::rename(aside(path), path)?;
+        Ok(lines)
+    });
+    match renamed {
+        Ok(lines) => file.lines = lines,
+        Err(error) => tracing::warn!(%error, "the ledger could not be written again and grows on"),
     }
 }
 
@@ -243,6 +327,21 @@ mod tests {
     }
 
     #[test]
+    fn a_data_directory_has_one_owner_wherever_its_ledger_is() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (data, elsewhere) = (dir.path().join("data"), dir.path().join("disk"));
+        fs::create_dir(&data).expect("made");
+        fs::create_dir(&elsewhere).expect("made");
+        let first = Ledger::open_for(&elsewhere.join("usage.jsonl"), &data).expect("opened");
+        for path in [data.join("usage.jsonl"), elsewhere.join("other.jsonl")] {
+            let refused = Ledger::open_for(&path, &data).expect_err("the directory is taken");
+            assert!(matches!(refused, LedgerError::Taken { .. }), "{refused}");
+        }
+        drop(first);
+        Ledger::open_for(&data.join("usage.jsonl"), &data).expect("free again");
+    }
+
+    #[test]
     fn a_stray_byte_costs_its_own_line_and_not_the_start() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("usage.jsonl");
@@ -253,6 +352,42 @@ mod tests {
         fs::write(&path, content).expect("written");
         let ledger = Ledger::open(&path).expect("opened");
         assert_eq!(ledger.sums()["a"].sandboxes, 2);
+    }
+
+    #[test]
+    fn a_ledger_that_is_never_closed_does_not_grow_for_ever() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("usage.jsonl");
+        let ledger = Ledger::open(&path).expect("opened");
+        ledger.lock().file.as_mut().expect("a file").most = 100;
+        let lines = || fs::read_to_string(&path).expect("read").lines().count();
+        let mut added = 0;
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        // Until it has been rewritten often, while more is added all the time.
+        let mut rewritten = 0;
+        while rewritten < 20 {
+            assert!(std::time::Instant::now() < deadline, "it is rewritten, and was {rewritten} times");
+            let before = lines();
+            ledger.add(if added % 2 == 0 { "even" } else { "odd" }, &one());
+            added += 1;
+            let now = lines();
+            rewritten += usize::from(now < before);
+        }
+        drop(ledger);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let again = loop {
+            match Ledger::open(&path) {
+                Ok(ledger) => break ledger.sums(),
+                // A thread may still be writing.
+                Err(LedgerError::Taken { .. }) if std::time::Instant::now() < deadline => thread::yield_now(),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert_eq!(
+            again["even"].sandboxes + again["odd"].sandboxes,
+            added,
+            "nothing is lost or counted twice"
+        );
     }
 
     /// Takes so many bytes, then fails once as a full disk does.

@@ -1,9 +1,14 @@
 //! Runs a program whose output and input are live.
+//!
+//! The stream is the program's life as long as somebody reads it. One that nobody reads may outlast its program; a
+//! pause cuts it off then, because nothing is under way any more.
 
 use bytes::Bytes;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+use tokio::sync::Mutex;
 
 use super::call::Call;
 use super::caller::{Caller, Scope};
@@ -36,12 +41,50 @@ pub enum LiveEvent {
 #[derive(Debug)]
 pub struct LiveExecution {
     id: ExecutionId,
-    execution: Option<Execution>,
-    call: Option<Call>,
+    call: Arc<LiveCall>,
+    sandbox: Arc<Sandbox>,
     printed: u64,
     stdin: Option<LiveInput>,
     pid: u32,
+}
+
+/// A live execution as its sandbox knows it.
+#[derive(Debug)]
+pub(super) struct LiveCall {
+    /// The agent's name for it.
     number: u64,
+    /// Locked by whoever reads, and nobody else waits for it. Gone when it is over.
+    under_way: Mutex<Option<UnderWay>>,
+    /// It was cut off, and its caller does not know yet.
+    cut: AtomicBool,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    execution: Execution,
+    call: Call,
+}
+
+impl LiveCall {
+    /// Whether it goes on. Whoever reads it at this moment holds the lock.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way.try_lock().map_or(true, |under_way| under_way.is_some())
+    }
+
+    /// Whether its program runs. What cannot be asked is believed to.
+    pub(super) async fn runs(&self, sandbox: &Sandbox) -> bool {
+        sandbox.vm.agent().runs(self.number, PROMPT).await.unwrap_or(true)
+    }
+
+    /// Ends it, unless somebody reads it at this moment. Who reads on hears that the sandbox was paused.
+    pub(super) fn cut(&self) {
+        let Ok(mut under_way) = self.under_way.try_lock() else { return };
+        if let Some(UnderWay { execution, call }) = under_way.take() {
+            self.cut.store(true, Ordering::Relaxed);
+            drop(execution);
+            call.done::<()>(&Err(ServiceError::Paused));
+        }
+    }
 }
 
 /// The program's standard input; what goes into it is counted.
@@ -83,15 +126,18 @@ impl Service {
                 let fed = call.fed();
                 let stdin = execution.take_stdin().map(|writer| LiveInput { writer, fed });
                 let started = execution.started();
-                Ok(LiveExecution {
-                    id,
-                    execution: Some(execution),
-                    call: Some(call),
-                    printed: 0,
-                    stdin,
-                    pid: started.pid,
+                let sandbox = call.sandbox().clone();
+                let call = Arc::new(LiveCall {
                     number: started.execution,
-                })
+                    under_way: Mutex::new(Some(UnderWay { execution, call })),
+                    cut: AtomicBool::new(false),
+                });
+                {
+                    let live = &mut sandbox.lock().live;
+                    live.retain(|call| call.strong_count() > 0);
+                    live.push(Arc::downgrade(&call));
+                }
+                Ok(LiveExecution { id, call, sandbox, printed: 0, stdin, pid: started.pid })
             }
             Err(error) => {
                 let failed = Err(error);
@@ -123,8 +169,7 @@ impl LiveExecution {
     /// What reaches it from beside.
     #[must_use]
     pub fn steering(&self) -> Option<Steering> {
-        let sandbox = self.call.as_ref()?.sandbox().clone();
-        Some(Steering { sandbox, number: self.number })
+        Some(Steering { sandbox: self.sandbox.clone(), number: self.call.number })
     }
 
     /// The next event; `None` after the last. Can be abandoned and called again without losing anything.
@@ -132,21 +177,22 @@ impl LiveExecution {
     /// # Errors
     /// See [`ServiceError`]; nothing follows an error.
     pub async fn next(&mut self) -> Result<Option<LiveEvent>, ServiceError> {
-        let (Some(execution), Some(call)) = (&mut self.execution, &self.call) else { return Ok(None) };
+        let mut under_way = self.call.under_way.lock().await;
+        let Some(UnderWay { execution, call }) = under_way.as_mut() else {
+            let cut = self.call.cut.swap(false, Ordering::Relaxed);
+            return if cut { Err(ServiceError::Paused) } else { Ok(None) };
+        };
         let event = call.wait(execution.next()).await;
         match event {
             Ok(Some(Event::Output { stream, data })) => {
                 self.printed = self.printed.saturating_add(data.len() as u64);
                 let printed = self.printed;
                 // Kept up to date, so that who goes away in the middle has been counted too.
-                if let Some(call) = &mut self.call {
-                    call.note(|entry| entry.bytes_out = printed);
-                }
+                call.note(|entry| entry.bytes_out = printed);
                 Ok(Some(LiveEvent::Output { stream, data }))
             }
             Ok(Some(Event::Finished(finished))) => {
-                self.execution = None;
-                if let Some(mut call) = self.call.take() {
+                if let Some(UnderWay { mut call, .. }) = under_way.take() {
                     note_finished(&mut call, &finished);
                     call.done(&Ok(()));
                 }
@@ -155,9 +201,8 @@ impl LiveExecution {
             }
             Ok(None) => Ok(None),
             Err(error) => {
-                self.execution = None;
                 let failed: Result<(), _> = Err(error);
-                if let Some(call) = self.call.take() {
+                if let Some(UnderWay { call, .. }) = under_way.take() {
                     call.done(&failed);
                 }
                 failed.map(|()| None)

@@ -4,10 +4,11 @@
 //! caller still waits. A machine never runs while its sandbox is recorded as paused, nor the other way round:
 //! one whose processors are in doubt is brought back to where it was, or ended.
 
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::call::Change;
 use super::caller::{Caller, Scope};
@@ -18,6 +19,9 @@ use super::sandbox::{EndReason, Sandbox, SandboxState, SandboxView};
 
 /// How long a resumed guest may take to set its clock.
 const SET_CLOCK: Duration = Duration::from_secs(10);
+
+/// How long callers have to read what ended programs have left them, when a pause is asked for.
+const UNREAD: Duration = Duration::from_secs(2);
 
 /// A change of a machine's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +72,7 @@ impl Service {
     }
 
     async fn pause_machine(&self, sandbox: &Sandbox) -> Result<SandboxView, ServiceError> {
+        end_unread(sandbox).await;
         {
             let mut inner = sandbox.lock();
             match inner.state {
@@ -130,6 +135,34 @@ impl Service {
         set_running(sandbox);
         self.events().tell(SandboxEventKind::Resumed, sandbox.view());
         Ok(sandbox.view())
+    }
+}
+
+/// Ends live executions whose programs have ended and whose callers do not read the rest, where these alone are under
+/// way: a caller that does not read must not keep others from pausing.
+async fn end_unread(sandbox: &Sandbox) {
+    let (calls, live) = {
+        let inner = sandbox.lock();
+        let live = inner.live.iter().filter_map(Weak::upgrade).filter(|call| call.is_under_way());
+        (inner.lifetime.under_way(), live.collect::<Vec<_>>())
+    };
+    if calls == 0 || live.len() < calls {
+        return;
+    }
+    for call in &live {
+        if call.runs(sandbox).await {
+            return;
+        }
+    }
+    // Not kept alive: who goes away meanwhile has ended it.
+    let live: Vec<_> = live.iter().map(Arc::downgrade).collect();
+    let read = async {
+        while sandbox.lock().lifetime.under_way() > 0 {
+            sandbox.woken().await;
+        }
+    };
+    if timeout(UNREAD, read).await.is_err() {
+        live.iter().filter_map(Weak::upgrade).for_each(|call| call.cut());
     }
 }
 

@@ -15,7 +15,7 @@ use crate::agent::{EnvVar, ExecuteRequest, Program, Stdin, TerminalSize};
 const MAX_VARIABLES: usize = 256;
 const MAX_ENVIRONMENT: usize = 128 * 1024;
 
-/// What to run, where and within which limits. Zero means the server's default.
+/// What to run, where and within which limits. `None` and zero mean the server's default.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecuteSpec {
     /// The program.
@@ -31,7 +31,7 @@ pub struct ExecuteSpec {
     /// Its memory.
     pub memory_bytes: u64,
     /// Characters of each stream in the result.
-    pub output_limit: u32,
+    pub output_limit: Option<u32>,
 }
 
 /// Where a program's standard input comes from.
@@ -56,9 +56,11 @@ impl ExecuteSpec {
     ) -> Result<ExecuteRequest, ServiceError> {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let timeout = self.timeout.unwrap_or(config.execute_timeout);
-        ServiceError::bound("timeout_millis", millis(timeout), millis(config.max_execute_timeout))?;
-        ServiceError::bound("output_limit", self.output_limit.into(), config.max_output_limit.into())?;
-        if self.output_limit != 0 && (self.output_limit as usize) < MIN_OUTPUT_LIMIT {
+        ServiceError::bound_time("timeout", timeout, config.max_execute_timeout)?;
+        ServiceError::more_than_zero("timeout", timeout)?;
+        let output_limit = self.output_limit.unwrap_or(config.output_limit);
+        ServiceError::bound("output_limit", output_limit.into(), config.max_output_limit.into())?;
+        if (output_limit as usize) < MIN_OUTPUT_LIMIT {
             return Err(ServiceError::invalid(format!("output_limit must be at least {MIN_OUTPUT_LIMIT}")));
         }
         if (1..MIN_MEMORY).contains(&self.memory_bytes) {
@@ -80,7 +82,7 @@ impl ExecuteSpec {
             stdin_data,
             terminal,
             stream,
-            output_limit: if self.output_limit == 0 { config.output_limit } else { self.output_limit },
+            output_limit,
             memory_bytes: self.memory_bytes,
             plain_interpreter: self.plain_interpreter,
             ..ExecuteRequest::default()

@@ -12,9 +12,10 @@ use super::config::ServiceConfig;
 use super::error::ServiceError;
 use super::events::Events;
 use super::id::SandboxId;
+use super::idempotency::{Fingerprint, Keys, Place, Settled};
 use super::ledger::Ledger;
 use super::sandbox::{End, Sandbox, SandboxView};
-use super::timeline::{Timeline, TimelineEntry};
+use super::timeline::{Timeline, TimelineEntry, TimelineOutcome};
 use crate::pool::Pool;
 use crate::telemetry::{Direction, Metrics};
 
@@ -59,13 +60,15 @@ struct Sandboxes {
     /// Oldest end first.
     gone: VecDeque<Arc<Gone>>,
     held: HashMap<String, Held>,
+    /// The request ids of tenants, with the sandboxes that were made for them.
+    requests: HashMap<String, Keys<SandboxId>>,
 }
 
 /// What a tenant holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub sandboxes: u64,
-    pub cpu_millis: u64,
+    pub milli_cpus: u64,
     pub memory_mib: u64,
     pub disk_mib: u64,
 }
@@ -131,7 +134,12 @@ impl Service {
     pub(super) fn observe(&self, entry: &TimelineEntry) {
         let metrics = self.metrics();
         if entry.execution.is_some() {
-            metrics.execution(outcome_word(&entry.outcome), entry.took);
+            // A call that failed has no outcome of its own: why is counted where calls are.
+            let word = match entry.outcome {
+                TimelineOutcome::Execution(_) | TimelineOutcome::Cancelled => entry.outcome.word(),
+                _ => "failed",
+            };
+            metrics.execution(word, entry.took);
         }
         metrics.bytes(Direction::In, entry.bytes_in);
         metrics.bytes(Direction::Out, entry.bytes_out);
@@ -196,14 +204,31 @@ impl Service {
         self.lock().alive.values().cloned().collect()
     }
 
+    /// Where a Create with this request id stands.
+    pub(super) fn place_request(
+        &self,
+        caller: &Caller,
+        id: &str,
+        fingerprint: &Fingerprint,
+    ) -> Result<Place<SandboxId>, ServiceError> {
+        self.lock().requests.entry(caller.tenant.clone()).or_default().place(id, fingerprint)
+    }
+
+    /// Remembers what came of a Create with a request id.
+    pub(super) fn settle_request(&self, tenant: &str, settled: &Settled<'_, SandboxId>) {
+        if let Some(keys) = self.lock().requests.get_mut(tenant) {
+            keys.settle(settled);
+        }
+    }
+
     /// Sets aside a part of the tenant's quotas.
     pub(super) fn hold(&self, caller: &Caller, asked: Held) -> Result<QuotaHold, ServiceError> {
         let mut sandboxes = self.lock();
         let held = sandboxes.held.entry(caller.tenant.clone()).or_default();
-        let Quotas { sandboxes: most_sandboxes, cpu_millis, memory_mib, disk_mib } = caller.quotas;
+        let Quotas { sandboxes: most_sandboxes, milli_cpus, memory_mib, disk_mib } = caller.quotas;
         for (what, now, more, most) in [
             ("sandboxes", held.sandboxes, asked.sandboxes, most_sandboxes),
-            ("thousandths of processors", held.cpu_millis, asked.cpu_millis, cpu_millis),
+            ("thousandths of processors", held.milli_cpus, asked.milli_cpus, milli_cpus),
             ("MiB of memory", held.memory_mib, asked.memory_mib, memory_mib),
             ("MiB of disk", held.disk_mib, asked.disk_mib, disk_mib),
         ] {
@@ -212,7 +237,7 @@ impl Service {
             }
         }
         held.sandboxes += asked.sandboxes;
-        held.cpu_millis += asked.cpu_millis;
+        held.milli_cpus += asked.milli_cpus;
         held.memory_mib += asked.memory_mib;
         held.disk_mib += asked.disk_mib;
         Ok(QuotaHold { service: self.clone(), tenant: caller.tenant.clone(), held: asked })
@@ -226,13 +251,6 @@ impl Service {
         }
         running
     }
-}
-
-/// Outcomes as metrics tell them apart: exit codes are the caller's business and would make a series each.
-fn outcome_word(outcome: &str) -> &'static str {
-    let words = ["exited", "signaled", "timed_out", "out_of_memory", "cancelled"];
-    let first = outcome.split(':').next().unwrap_or_default();
-    words.into_iter().find(|word| *word == first).unwrap_or("failed")
 }
 
 fn may_see(caller: &Caller, tenant: &str, looks: bool) -> bool {
@@ -282,7 +300,7 @@ impl Drop for QuotaHold {
         let mut sandboxes = self.service.lock();
         if let Some(held) = sandboxes.held.get_mut(&self.tenant) {
             held.sandboxes -= self.held.sandboxes;
-            held.cpu_millis -= self.held.cpu_millis;
+            held.milli_cpus -= self.held.milli_cpus;
             held.memory_mib -= self.held.memory_mib;
             held.disk_mib -= self.held.disk_mib;
             // Tenants come and go; who holds nothing is not remembered.

@@ -7,16 +7,18 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::error::ServiceError;
+use super::execute::Executed;
 use super::id::{ExecutionId, SandboxId};
 use super::idempotency::Keys;
 use super::lifetime::Lifetime;
+use super::live::LiveCall;
 use super::pause::{Transition, TransitionRequest};
 use super::timeline::Timeline;
 use crate::config::TemplateName;
@@ -88,7 +90,7 @@ pub struct End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SandboxLimitsView {
     /// Thousandths of a host processor.
-    pub cpu_millis: u32,
+    pub milli_cpus: u32,
     /// Memory of all programs together.
     pub memory_bytes: u64,
     /// Processes and threads.
@@ -189,8 +191,10 @@ pub(super) struct Inner {
     pub state: SandboxState,
     pub lifetime: Lifetime,
     pub timeline: Timeline,
-    pub keys: Keys,
+    pub keys: Keys<Executed>,
     pub usage: SandboxUsage,
+    /// Live executions under way, each known as long as its caller keeps it.
+    pub live: Vec<Weak<LiveCall>>,
     wanted: Option<(EndReason, String)>,
     executions: u64,
 }
@@ -209,6 +213,7 @@ impl Sandbox {
             timeline: Timeline::default(),
             keys: Keys::default(),
             usage: SandboxUsage::default(),
+            live: Vec::new(),
             wanted: None,
             executions: 0,
         };

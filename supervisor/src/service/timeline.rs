@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
+use super::error::{ErrorKind, ServiceError};
 use super::id::ExecutionId;
+use super::sandbox::EndReason;
+use crate::agent::{AgentError, Outcome};
 
 /// Characters kept of what a call was about.
 const SUBJECT: usize = 120;
@@ -21,12 +24,12 @@ pub struct TimelineEntry {
     pub at: SystemTime,
     /// How long it took.
     pub took: Duration,
-    /// How it ended.
-    pub outcome: String,
+    /// What came of it.
+    pub outcome: TimelineOutcome,
     /// Processor time of the execution.
-    pub cpu_micros: u64,
+    pub cpu_time: Duration,
     /// Highest memory use of the execution.
-    pub peak_memory_bytes: u64,
+    pub memory_peak_bytes: Option<u64>,
     /// Bytes into the sandbox.
     pub bytes_in: u64,
     /// Bytes out of it.
@@ -42,11 +45,55 @@ impl TimelineEntry {
             subject: subject(about),
             at: SystemTime::now(),
             took: Duration::ZERO,
-            outcome: String::new(),
-            cpu_micros: 0,
-            peak_memory_bytes: 0,
+            // Until it says otherwise: a call that is dropped was.
+            outcome: TimelineOutcome::Cancelled,
+            cpu_time: Duration::ZERO,
+            memory_peak_bytes: None,
             bytes_in: 0,
             bytes_out: 0,
+        }
+    }
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimelineOutcome {
+    /// It did what it was asked for.
+    Done,
+    /// The program ended so.
+    Execution(Outcome),
+    /// The call failed.
+    Failed(ErrorKind),
+    /// The sandbox ended under it, or before.
+    Ended(EndReason),
+    /// Its caller went away.
+    Cancelled,
+}
+
+impl TimelineOutcome {
+    /// What became of a call that failed so.
+    pub(super) fn of(error: &ServiceError) -> Self {
+        match error {
+            ServiceError::Ended { end, .. } => Self::Ended(end.reason),
+            // One side of a transfer broke off.
+            ServiceError::Agent(AgentError::Source(_) | AgentError::Sink(_)) => Self::Cancelled,
+            ServiceError::Shared(error) => Self::of(error),
+            other => Self::Failed(other.kind()),
+        }
+    }
+
+    /// Its short name, without the exit code or the signal.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Done => "ok",
+            Self::Execution(Outcome::Exited(_)) => "exited",
+            Self::Execution(Outcome::Signaled(_)) => "signaled",
+            Self::Execution(Outcome::TimedOut) => "timed_out",
+            Self::Execution(Outcome::OutOfMemory) => "out_of_memory",
+            Self::Execution(Outcome::Cancelled) | Self::Cancelled => "cancelled",
+            Self::Failed(kind) => kind.word(),
+            Self::Ended(reason) => reason.word(),
         }
     }
 }
@@ -83,30 +130,15 @@ mod tests {
 
     use super::*;
 
-    fn entry(outcome: &str) -> TimelineEntry {
-        TimelineEntry {
-            call: "execute",
-            execution: None,
-            subject: String::new(),
-            at: SystemTime::UNIX_EPOCH,
-            took: Duration::ZERO,
-            outcome: outcome.into(),
-            cpu_micros: 0,
-            peak_memory_bytes: 0,
-            bytes_in: 0,
-            bytes_out: 0,
-        }
-    }
-
     #[test]
     fn the_oldest_make_room_and_are_counted() {
         let mut timeline = Timeline::default();
         for number in 0..5 {
-            timeline.push(entry(&number.to_string()), 3);
+            timeline.push(TimelineEntry::of("execute", &number.to_string()), 3);
         }
         assert_eq!(timeline.dropped, 2);
         assert_eq!(
-            timeline.entries.iter().map(|entry| &entry.outcome[..]).collect::<Vec<_>>(),
+            timeline.entries.iter().map(|entry| &entry.subject[..]).collect::<Vec<_>>(),
             ["2", "3", "4"]
         );
     }

@@ -12,7 +12,8 @@ use super::registry::Service;
 use super::sandbox::{Sandbox, SandboxState, SandboxView};
 
 impl Service {
-    /// Sets the time to live, the idle timeout, or both. The longest life counts from the creation on.
+    /// Sets the time to live, the idle timeout, or both; `None` leaves one as it is, an idle timeout of zero removes
+    /// it. The longest life counts from the creation on.
     ///
     /// # Errors
     /// See [`ServiceError`].
@@ -35,7 +36,6 @@ impl Service {
         ttl: Option<Duration>,
         idle: Option<Duration>,
     ) -> Result<SandboxView, ServiceError> {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let now = Instant::now();
         {
             let mut inner = sandbox.lock();
@@ -45,11 +45,12 @@ impl Service {
             let most = self.config().max_ttl;
             let left = most.saturating_sub(inner.lifetime.ran(now));
             if let Some(ttl) = ttl {
-                ServiceError::bound("ttl_millis", millis(ttl), millis(left))?;
+                ServiceError::bound_time("ttl", ttl, left)?;
+                ServiceError::more_than_zero("ttl", ttl)?;
             }
             if let Some(idle) = idle {
-                ServiceError::bound("idle_timeout_millis", millis(idle), millis(most))?;
-                inner.lifetime.set_idle(now, Some(idle));
+                ServiceError::bound_time("idle_timeout", idle, most)?;
+                inner.lifetime.set_idle(now, Some(idle).filter(|idle| !idle.is_zero()));
             }
             if let Some(ttl) = ttl {
                 inner.lifetime.set_ttl(now, ttl);

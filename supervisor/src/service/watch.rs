@@ -1,6 +1,7 @@
 //! Tells a caller what happens to its sandboxes.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::sync::broadcast::{Receiver, error::RecvError};
@@ -28,7 +29,7 @@ pub struct WatchQuery {
 /// A caller that watches.
 #[derive(Debug)]
 pub struct Watch {
-    receiver: Receiver<SandboxEvent>,
+    receiver: Receiver<Arc<SandboxEvent>>,
     first: VecDeque<SandboxEvent>,
     tenant: Option<String>,
     sandbox: Option<SandboxId>,
@@ -81,7 +82,8 @@ impl Watch {
         }
         loop {
             match self.receiver.recv().await {
-                Ok(event) if self.wants(&event.sandbox) => return Ok(Some(event)),
+                // The last who looks at it need not copy it.
+                Ok(event) if self.wants(&event.sandbox) => return Ok(Some(Arc::unwrap_or_clone(event))),
                 Ok(_) => {}
                 Err(RecvError::Lagged(_)) => return Err(ServiceError::Lagged),
                 Err(RecvError::Closed) => return Ok(None),

@@ -1,4 +1,4 @@
-//! Kernels and root images, as `cargo xtask` leaves them in the cache.
+//! Kernels and root images, as `cargo xtask` leaves them in the cache and a package brings them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::StoreError;
-use crate::config::TemplateName;
+use crate::config::{Dirs, Installation, TemplateName};
 
 /// A built file and what it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,10 +17,10 @@ pub struct Artifact {
     pub sha256: String,
 }
 
-/// The cache of built files.
+/// The directories with built files; the first that has one wins.
 #[derive(Debug, Clone)]
 pub struct Artifacts {
-    cache: PathBuf,
+    places: Vec<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -30,10 +30,16 @@ struct BuiltManifest {
 }
 
 impl Artifacts {
-    /// The artifacts in the cache directory.
+    /// The artifacts in one directory.
     #[must_use]
-    pub fn new(cache: &Path) -> Self {
-        Self { cache: cache.to_owned() }
+    pub fn new(place: &Path) -> Self {
+        Self { places: vec![place.to_owned()] }
+    }
+
+    /// All artifacts of this host.
+    #[must_use]
+    pub fn of(dirs: &Dirs) -> Self {
+        Self { places: dirs.artifacts() }
     }
 
     /// The current kernel.
@@ -41,7 +47,8 @@ impl Artifacts {
     /// # Errors
     /// When there is none, or only half of one.
     pub fn kernel(&self) -> Result<Artifact, StoreError> {
-        find("the kernel", &self.cache.join("kernel/current"), "vmlinux", "cargo xtask kernel")
+        let hint = Installation::of_this_program().kernel_hint();
+        self.find("the kernel", Path::new("kernel"), "vmlinux", &hint)
     }
 
     /// The current image of that name.
@@ -49,16 +56,33 @@ impl Artifacts {
     /// # Errors
     /// When there is none, or only half of one.
     pub fn image(&self, name: &TemplateName) -> Result<Artifact, StoreError> {
-        let dir = self.cache.join("images").join(name.as_str()).join("current");
-        find(&format!("the image {name}"), &dir, "image.erofs", &format!("cargo xtask rootfs {name}"))
+        let hint = Installation::of_this_program().image_hint(name);
+        self.find(
+            &format!("the image {name}"),
+            &Path::new("images").join(name.as_str()),
+            "image.erofs",
+            &hint,
+        )
+    }
+
+    /// What the first place has; where none has it, it is missing from the last.
+    fn find(&self, what: &str, kind: &Path, file: &str, hint: &str) -> Result<Artifact, StoreError> {
+        let (last, others) = self.places.split_last().expect("there is always a place");
+        for place in others {
+            match find(what, &place.join(kind).join("current"), file, hint) {
+                Err(StoreError::NoArtifact { .. }) => {}
+                found => return found,
+            }
+        }
+        find(what, &last.join(kind).join("current"), file, hint)
     }
 }
 
-fn find(what: &str, dir: &Path, file: &str, remedy: &str) -> Result<Artifact, StoreError> {
+fn find(what: &str, dir: &Path, file: &str, hint: &str) -> Result<Artifact, StoreError> {
     let missing = |path: &Path| StoreError::NoArtifact {
         what: what.to_owned(),
         path: path.to_owned(),
-        remedy: remedy.to_owned(),
+        hint: hint.to_owned(),
     };
     // `current` is a link that the next build moves.
     let dir = dir.canonicalize().map_err(|_| missing(&dir.join(file)))?;

@@ -49,14 +49,14 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// A kernel or image is not there.
-    #[error("{what} is missing: {}\nhint: run `{remedy}`", path.display())]
+    #[error("{what} is missing: {}\nhint: {hint}", path.display())]
     NoArtifact {
         /// What.
         what: String,
         /// Where it was expected.
         path: PathBuf,
-        /// The command that makes it.
-        remedy: String,
+        /// What to do about it.
+        hint: String,
     },
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::{Artifacts, Inputs, Machine, Origin, Snapshot, Staging, Store, StoreError};
-use crate::config::TemplateName;
+use crate::config::{Dirs, TemplateName};
 use crate::host::cpu::CpuIdentity;
 
 const MEMORY_BYTES: u64 = 4 << 20;
@@ -309,6 +309,16 @@ fn artifacts_are_found_by_their_manifests_and_missing_ones_come_with_a_command()
     std::os::unix::fs::symlink("abc", dir.path().join("kernel/current")).expect("linked");
     let kernel = artifacts.kernel().expect("found");
     assert_eq!((kernel.sha256.as_str(), kernel.path.ends_with("abc/vmlinux")), ("s", true));
-    fs::write(built.join("vmlinux"), "half").expect("written");
-    assert!(matches!(artifacts.kernel(), Err(StoreError::Damaged { .. })));
+    // Where there are two places, the first that has one wins, and half of one is not passed over.
+    let share = dir.path().join("share");
+    let both = |cache: &str| {
+        Artifacts::of(&Dirs { data: "/d".into(), cache: dir.path().join(cache), share: Some(share.clone()) })
+    };
+    assert!(both("").kernel().is_ok(), "built here");
+    assert!(both("empty").kernel().is_err());
+    fs::create_dir_all(&share).expect("made");
+    fs::rename(dir.path().join("kernel"), share.join("kernel")).expect("moved");
+    assert!(both("empty").kernel().is_ok(), "installed");
+    fs::write(share.join("kernel/abc/vmlinux"), "half").expect("written");
+    assert!(matches!(both("empty").kernel(), Err(StoreError::Damaged { .. })));
 }

@@ -12,6 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -156,6 +157,7 @@ impl Metrics {
             audit_lost: Counter::default(),
         };
         let to = &mut metrics.registry;
+        to.register("build", "What is running", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         // Counters get their `_total` from the encoder.
         to.register("start_seconds", "Time to make a sandbox ready, by stage", metrics.starts.clone());
         to.register("pool_machines", "Machines that wait, by template", metrics.levels.clone());

@@ -15,19 +15,16 @@ pub enum Mechanism {
     PrefaultClones,
     /// What a first program touches, read from the disk while the monitor starts.
     WorkingSet,
-    /// What QEMU said about its version, remembered until its program changes.
-    QemuVersion,
 }
 
 /// The host's, by name.
-pub const HOST: [(&str, Mechanism); 7] = [
+pub const HOST: [(&str, Mechanism); 6] = [
     ("jail_binaries", Mechanism::JailBinaries),
     ("namespace_sets", Mechanism::NamespaceSets),
     ("head_start", Mechanism::HeadStart),
     ("cpu_weight", Mechanism::CpuWeight),
     ("prefault_clones", Mechanism::PrefaultClones),
     ("working_set", Mechanism::WorkingSet),
-    ("qemu_version", Mechanism::QemuVersion),
 ];
 
 /// The guest's, as the agent knows them. They are decided when a template is built.

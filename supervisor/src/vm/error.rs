@@ -39,6 +39,9 @@ pub enum StartError {
     /// No random bytes could be had.
     #[error("no random bytes could be had")]
     Random(#[source] getrandom::Error),
+    /// Every user that monitors may run as has one.
+    #[error("there is no user left for the monitor: every one of the range runs something")]
+    NoUser,
     /// A file of the machine's could not be made.
     #[error("cannot {operation} {}", path.display())]
     File {
@@ -84,7 +87,9 @@ impl StartError {
     #[must_use]
     pub fn stage(&self) -> StartStage {
         match self {
-            Self::Random(_) | Self::File { .. } | Self::Cgroup(_) | Self::Scratch(_) => StartStage::Reserve,
+            Self::Random(_) | Self::NoUser | Self::File { .. } | Self::Cgroup(_) | Self::Scratch(_) => {
+                StartStage::Reserve
+            }
             Self::Engine(_) => StartStage::Machine,
             Self::Connect { .. } => StartStage::Connect,
             Self::Gate { .. } => StartStage::Gate,
@@ -99,7 +104,7 @@ impl StartError {
             }
             Self::Connect { source, .. } => source.is_silence(),
             Self::Gate { source, .. } => matches!(source, AgentError::Silent { .. }),
-            Self::Random(_) | Self::File { .. } | Self::Cgroup(_) | Self::Scratch(_) => false,
+            Self::Random(_) | Self::NoUser | Self::File { .. } | Self::Cgroup(_) | Self::Scratch(_) => false,
         }
     }
 }

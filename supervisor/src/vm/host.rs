@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::recovery::{self, Holder, Reclaimed};
+use super::users::{UserRange, Users};
 use super::workdir;
 use crate::engine::Engine;
-use crate::host::cgroup::CgroupManager;
-use crate::host::disk::whole_disk;
-use crate::host::process::RunAs;
+use crate::host::cgroup::{CgroupManager, LimitKind, Unenforced};
+use crate::host::disk::{in_memory, whole_disk};
 use crate::host::scratch::ScratchMaker;
+use crate::host::undo;
 
 /// Name of the lock in an instance's directory.
 pub(super) const LOCK: &str = "lock";
@@ -38,25 +39,6 @@ pub struct VmHostConfig {
     pub users: Option<UserRange>,
 }
 
-/// Users for monitors: each machine gets one that belongs to nobody, so that one monitor cannot reach another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UserRange {
-    /// The first user and group id.
-    pub first: u32,
-    /// How many there are.
-    pub count: u32,
-}
-
-impl UserRange {
-    /// Far above what distributions and login services hand out.
-    pub const DEFAULT: Self = Self { first: 1_879_048_192, count: 65_536 };
-
-    pub(super) fn pick(self, id: super::VmId) -> RunAs {
-        let id = self.first.saturating_add(id.spread(self.count));
-        RunAs { uid: id, gid: id }
-    }
-}
-
 /// Why a supervisor cannot hold machines.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use {} for machines", path.display())]
@@ -68,13 +50,35 @@ pub struct HostError {
     source: io::Error,
 }
 
+/// What the run directory, and with it every scratch disk, is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Disk {
+    /// A whole disk, by its major and minor number.
+    Block(u32, u32),
+    /// Memory, which is limited as such.
+    Memory,
+    /// Something whose traffic no group can limit.
+    Unknown,
+}
+
+impl Disk {
+    fn of(path: &Path) -> Self {
+        match whole_disk(path) {
+            Some((major, minor)) => Self::Block(major, minor),
+            None if in_memory(path) => Self::Memory,
+            None => Self::Unknown,
+        }
+    }
+}
+
 /// The place machines are made in.
 #[derive(Debug)]
 pub struct VmHost {
     pub(super) config: VmHostConfig,
     pub(super) scratch: ScratchMaker,
-    /// The disk machines write to.
-    pub(super) disk: Option<(u32, u32)>,
+    /// What machines write to.
+    pub(super) disk: Disk,
+    pub(super) users: Option<Users>,
     /// This supervisor's directory.
     instance: PathBuf,
     /// Held for life: who can take it knows that this supervisor is gone.
@@ -88,7 +92,7 @@ impl VmHost {
     ///
     /// # Errors
     /// When the data directory cannot be used.
-    pub fn open(config: VmHostConfig) -> Result<Self, HostError> {
+    pub fn open(mut config: VmHostConfig) -> Result<Self, HostError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| HostError { path, source }
@@ -114,11 +118,18 @@ impl VmHost {
         let instance = run.join(name.to_string());
         fs::rename(&staged, &instance).map_err(failed(&instance))?;
         let scratch = ScratchMaker::new(&config.data_dir.join("blanks"));
-        let disk = whole_disk(&config.data_dir);
+        // Not the data directory's: the run directory may be a mount of its own.
+        let disk = Disk::of(&instance);
+        if disk == Disk::Unknown {
+            let reason = format!("{} is not on a single disk", run.display());
+            config.cgroups = config.cgroups.without(Unenforced { limit: LimitKind::Io, reason });
+        }
+        let users = config.users.map(Users::new);
         Ok(Self {
             config,
             scratch,
             disk,
+            users,
             instance,
             _lock: lock,
             reclaimed,
@@ -168,6 +179,8 @@ impl VmHost {
 
 impl Drop for VmHost {
     fn drop(&mut self) {
+        // What is being undone already is not undone twice.
+        undo::settle();
         // Machines hold no reference to their host; one that is still there is undone here.
         if let Err(error) = workdir_tree(&self.instance) {
             tracing::warn!(%error, path = %self.instance.display(), "the run directory was left behind");
@@ -185,3 +198,6 @@ pub(super) fn workdir_tree(instance: &Path) -> io::Result<()> {
     }
     fs::remove_dir_all(instance)
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,13 +14,15 @@ use super::gate::Identity;
 use super::handle::{VERDICT_GRACE, Vm};
 use super::host::VmHost;
 use super::id::VmId;
+use super::limits::limits;
+use super::users::UserLease;
 use super::workdir::{Record, WorkDir};
 use crate::agent::AgentClient;
 use crate::engine::{
     BootSpec, EngineError, Hardware, IoThrottle, Machine, MachineHome, Operation, PrespawnedMonitor,
     RestoreSpec, SnapshotFiles, Started, Stopwatch, Timings,
 };
-use crate::host::cgroup::{Cgroup, CpuQuota, CpuWeight, IoLimit, Limits};
+use crate::host::cgroup::{Cgroup, CpuQuota, CpuWeight};
 use crate::host::scratch;
 use tokio::time::timeout;
 
@@ -63,8 +65,9 @@ pub enum ScratchPlan {
 #[derive(Debug)]
 pub struct Reserved {
     id: VmId,
-    work_dir: WorkDir,
+    // Before the directory: whoever is dropped half-way ends the processes first.
     cgroup: Cgroup,
+    work_dir: WorkDir,
     hardware: Hardware,
     home: Option<MachineHome>,
     /// How long the guest may take for each answer until it is in use.
@@ -85,7 +88,7 @@ impl Reserved {
             let path = path.to_owned();
             move |source| StartError::File { operation, path, source }
         };
-        let work_dir = WorkDir::create(path.clone()).map_err(failed("make", &path))?;
+        let mut work_dir = WorkDir::create(path.clone()).map_err(failed("make", &path))?;
         let limits = limits(host, plan);
         if host.config.require_limits {
             host.config.cgroups.require(&limits).map_err(StartError::Cgroup)?;
@@ -99,14 +102,17 @@ impl Reserved {
         }
         let join = cgroup.join().map_err(StartError::Cgroup)?;
         let scratch = make_scratch(host, &plan.scratch, &path).await?;
-        watch.stage("reserve");
-        let home = MachineHome {
-            work_dir: path,
-            cgroup: Some(join),
-            run_as: host.config.users.map(|users| users.pick(id)),
-            io: plan.io,
-            deadline: plan.deadline,
+        let user = match &host.users {
+            Some(users) => Some(users.take(id).ok_or(StartError::NoUser)?),
+            None => None,
         };
+        let run_as = user.as_ref().map(UserLease::run_as);
+        if let Some(user) = user {
+            work_dir.keep(user);
+        }
+        watch.stage("reserve");
+        let home =
+            MachineHome { work_dir: path, cgroup: Some(join), run_as, io: plan.io, deadline: plan.deadline };
         let hardware =
             Hardware { vcpus: plan.vcpus, memory_mib: plan.memory_mib, image: plan.image.clone(), scratch };
         Ok(Self {
@@ -222,8 +228,8 @@ impl Reserved {
 /// A monitor waits for its snapshot. That it has died shows when it is loaded.
 #[derive(Debug)]
 pub struct Prespawned {
-    reserved: Reserved,
     prepared: Box<dyn PrespawnedMonitor>,
+    reserved: Reserved,
 }
 
 impl Prespawned {
@@ -250,8 +256,9 @@ impl Prespawned {
 /// The machine runs; whether its agent does is not known yet.
 #[derive(Debug)]
 pub struct Running {
-    reserved: Reserved,
+    // First: it is ended before what it stands on is taken away.
     machine: Box<dyn Machine>,
+    reserved: Reserved,
 }
 
 impl Running {
@@ -380,21 +387,5 @@ async fn make_scratch(host: &VmHost, plan: &ScratchPlan, work_dir: &Path) -> Res
             let (path, source) = (work_dir.to_owned(), std::io::Error::other(error));
             Err(StartError::File { operation: "make a scratch disk in", path, source })
         }
-    }
-}
-
-/// The control group's limits: the guest's memory and the monitor's own, a thread per processor and a few.
-fn limits(host: &VmHost, plan: &Plan) -> Limits {
-    let capabilities = host.engine().capabilities();
-    let memory_mib = u64::from(plan.memory_mib) + capabilities.memory_overhead_mib;
-    Limits {
-        cpu: Some(plan.cpu.unwrap_or(CpuQuota { millis: plan.vcpus * 1000 })),
-        memory_bytes: Some(memory_mib * 1024 * 1024),
-        pids: Some(u64::from(plan.vcpus) + capabilities.thread_overhead),
-        io: host.disk.map(|device| IoLimit {
-            device,
-            bytes_per_second: plan.io.bytes_per_second,
-            operations_per_second: plan.io.operations_per_second,
-        }),
     }
 }

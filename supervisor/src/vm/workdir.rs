@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::users::UserLease;
 use crate::host::cgroup::CgroupRecord;
 use crate::host::process::ProcessIdentity;
+use crate::host::undo;
 
 /// Name of the record inside a machine's directory.
 const RECORD: &str = "record.json";
@@ -29,6 +31,8 @@ pub struct Record {
 #[derive(Debug)]
 pub struct WorkDir {
     path: PathBuf,
+    /// Whom the machine runs as: nobody else becomes that user while its files are there.
+    user: Option<UserLease>,
 }
 
 impl WorkDir {
@@ -39,7 +43,12 @@ impl WorkDir {
     pub fn create(path: PathBuf) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         fs::DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self { path })
+        Ok(Self { path, user: None })
+    }
+
+    /// Keeps a user for as long as the directory is there.
+    pub(super) fn keep(&mut self, user: UserLease) {
+        self.user = Some(user);
     }
 
     /// Where it is.
@@ -62,18 +71,23 @@ impl WorkDir {
     ///
     /// # Errors
     /// When something in it cannot be removed.
-    pub fn close(self) -> io::Result<()> {
-        let removed = remove(&self.path);
-        std::mem::forget(self);
-        removed
+    pub fn close(mut self) -> io::Result<()> {
+        remove(&std::mem::take(&mut self.path))
     }
 }
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        if let Err(error) = remove(&self.path) {
-            tracing::warn!(%error, path = %self.path.display(), "a machine's directory was left behind");
+        let (path, user) = (std::mem::take(&mut self.path), self.user.take());
+        if path.as_os_str().is_empty() {
+            return;
         }
+        undo::later(move || {
+            if let Err(error) = remove(&path) {
+                tracing::warn!(%error, path = %path.display(), "a machine's directory was left behind");
+            }
+            drop(user);
+        });
     }
 }
 
@@ -97,5 +111,23 @@ fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::undo::tests::hold_up;
+
+    #[tokio::test]
+    async fn a_machine_that_is_given_up_is_removed_off_the_runtime() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("vm");
+        let held = hold_up();
+        drop(WorkDir::create(path.clone()).expect("made"));
+        assert!(path.exists(), "this thread has not waited for the disk");
+        drop(held);
+        undo::settle();
+        assert!(!path.exists(), "and it is removed all the same");
     }
 }

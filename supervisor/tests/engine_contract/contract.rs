@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use rekindle::engine::{EngineError, Operation};
+use rekindle_test_support::wait::until;
 use sha2::{Digest, Sha256};
-use tokio::time::timeout;
 
 use super::bench::Bench;
 
@@ -181,12 +181,7 @@ async fn a_frozen_machine_does_not_run_again(bench: &Bench) {
 }
 
 async fn gone(process: &rekindle::host::process::ProcessIdentity) {
-    let wait = async {
-        while process.is_alive() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(Duration::from_secs(20), wait).await.expect("the process ends");
+    until("the process ends", || !process.is_alive()).await;
 }
 
 fn digest(path: &std::path::Path) -> Vec<u8> {

@@ -10,7 +10,7 @@ use rekindle_api::client::{Client, ConnectError, Target};
 use rekindle_api::v1::{self, ErrorReason};
 use rekindle_api::{Code, Status};
 
-use crate::place::{Place, Wishes, detail, in_time, output, refused, shell, token};
+use crate::place::{Place, Wishes, detail, in_time, millis, output, refused, shell, token};
 
 /// An authority and what it signed.
 pub struct Authority {
@@ -44,7 +44,7 @@ impl Authority {
         let (cert, key) = self.sign("127.0.0.1");
         TlsFiles {
             cert: write("cert.pem", &cert),
-            key: write("key.pem", &key),
+            key: secret(write("key.pem", &key)),
             client_ca: clients.map(|clients| write("clients.pem", &clients.pem)),
         }
     }
@@ -61,6 +61,13 @@ pub async fn over_tls(place: &Place, ca: &Authority, token: Option<&str>) -> Cli
 }
 
 const ALL: [Scope; 3] = [Scope::Create, Scope::Exec, Scope::Files];
+
+/// A file that only its owner may read.
+fn secret(path: std::path::PathBuf) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
+    path
+}
 
 #[tokio::test]
 pub async fn over_tls_a_valid_token_is_needed_and_every_refusal_sounds_the_same() {
@@ -94,14 +101,24 @@ pub async fn over_tls_a_valid_token_is_needed_and_every_refusal_sounds_the_same(
     ] {
         let mut stranger = over_tls(&place, &ca, shown).await;
         let calls: Vec<Status> = vec![
-            stranger.sandboxes.create(v1::CreateRequest::default()).await.map(drop).expect_err("refused"),
             stranger
                 .sandboxes
-                .get(v1::GetRequest { sandbox: id.clone() })
+                .create(v1::CreateSandboxRequest::default())
                 .await
                 .map(drop)
                 .expect_err("refused"),
-            stranger.sandboxes.watch(v1::WatchRequest::default()).await.map(drop).expect_err("refused"),
+            stranger
+                .sandboxes
+                .get(v1::GetSandboxRequest { sandbox: id.clone() })
+                .await
+                .map(drop)
+                .expect_err("refused"),
+            stranger
+                .sandboxes
+                .watch(v1::WatchSandboxesRequest::default())
+                .await
+                .map(drop)
+                .expect_err("refused"),
             stranger.host.list_templates(v1::ListTemplatesRequest {}).await.map(drop).expect_err("refused"),
         ];
         heard.extend(calls.iter().map(|status| (status.code(), status.message().to_owned(), detail(status))));
@@ -139,7 +156,7 @@ async fn with_a_client_authority_a_certificate_is_needed_beside_the_token() {
         let refused = match Client::connect(&target(&place, &ca, identity), Some(&secret)).await {
             Err(ConnectError::Connect { .. }) => true,
             Err(other) => panic!("{other:?}"),
-            Ok(mut client) => client.sandboxes.list(v1::ListRequest::default()).await.is_err(),
+            Ok(mut client) => client.sandboxes.list(v1::ListSandboxesRequest::default()).await.is_err(),
         };
         assert!(refused);
     }
@@ -148,7 +165,7 @@ async fn with_a_client_authority_a_certificate_is_needed_beside_the_token() {
     let mut client = Client::connect(&known, Some(&secret)).await.expect("connected");
     place.sandbox(&mut client).await;
     let mut without = Client::connect(&known, None).await.expect("connected");
-    let refusal = without.sandboxes.list(v1::ListRequest::default()).await;
+    let refusal = without.sandboxes.list(v1::ListSandboxesRequest::default()).await;
     refused(refusal, Code::Unauthenticated, ErrorReason::Unauthenticated);
     // A server whose authority the client does not know is not talked to.
     let doubtful = target(&place, &others, Some(clients.sign("client")));
@@ -164,7 +181,7 @@ async fn certificates_are_read_again_while_serving_and_bad_ones_change_nothing()
     let tls = Some(old.files(dir.path(), None));
     let place = Place::with(Wishes { tokens: Some(file), tls, ..Wishes::default() }).await;
     let mut before = over_tls(&place, &old, Some(&secret)).await;
-    before.sandboxes.list(v1::ListRequest::default()).await.expect("answered");
+    before.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect("answered");
 
     new.files(dir.path(), None);
     in_time("the new certificate", async {
@@ -174,9 +191,9 @@ async fn certificates_are_read_again_while_serving_and_bad_ones_change_nothing()
     })
     .await;
     let mut after = over_tls(&place, &new, Some(&secret)).await;
-    after.sandboxes.list(v1::ListRequest::default()).await.expect("answered");
+    after.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect("answered");
     Client::connect(&target(&place, &old, None), Some(&secret)).await.expect_err("it has another now");
-    before.sandboxes.list(v1::ListRequest::default()).await.expect("who is there stays");
+    before.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect("who is there stays");
 
     // A key that is not the certificate's: asked for, refused, and forgotten.
     let (_, key) = old.sign("127.0.0.1");
@@ -187,6 +204,11 @@ async fn certificates_are_read_again_while_serving_and_bad_ones_change_nothing()
     over_tls(&place, &new, Some(&secret)).await;
     fs::write(dir.path().join("key.pem"), right).expect("written");
     tls.read_again().expect("they do again");
+    let key = dir.path().join("key.pem");
+    fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("changed");
+    assert!(tls.read_again().is_err(), "everybody may read the key");
+    self::secret(key);
+    tls.read_again().expect("nobody else may");
     over_tls(&place, &new, Some(&secret)).await;
 }
 
@@ -208,25 +230,32 @@ async fn scopes_are_asked_call_by_call() {
     {
         let mut client = place.client_with(Some(secret)).await;
         let sandbox = || id.clone();
-        client.sandboxes.get(v1::GetRequest { sandbox: sandbox() }).await.expect("any scope may look");
-        client.sandboxes.list(v1::ListRequest::default()).await.expect("any scope may look");
+        client.sandboxes.get(v1::GetSandboxRequest { sandbox: sandbox() }).await.expect("any scope may look");
+        client.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect("any scope may look");
         client.host.list_templates(v1::ListTemplatesRequest {}).await.expect("any scope may look");
-        let longer = v1::SetTimeoutRequest { sandbox: sandbox(), ttl_millis: 60_000, idle_timeout_millis: 0 };
+        let longer =
+            v1::SetSandboxTimeoutRequest { sandbox: sandbox(), ttl: millis(60_000), idle_timeout: None };
         let calls = [
             (may_create, client.sandboxes.set_timeout(longer).await.map(drop)),
-            (may_create, client.sandboxes.pause(v1::PauseRequest { sandbox: sandbox() }).await.map(drop)),
-            (may_create, client.sandboxes.resume(v1::ResumeRequest { sandbox: sandbox() }).await.map(drop)),
+            (
+                may_create,
+                client.sandboxes.pause(v1::PauseSandboxRequest { sandbox: sandbox() }).await.map(drop),
+            ),
+            (
+                may_create,
+                client.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: sandbox() }).await.map(drop),
+            ),
             (may_exec, client.sandboxes.execute(shell(&id, "true")).await.map(drop)),
             (
                 may_files,
                 client
-                    .sandboxes
-                    .list_files(v1::ListFilesRequest { sandbox: sandbox(), ..Default::default() })
+                    .files
+                    .list(v1::ListFilesRequest { sandbox: sandbox(), ..Default::default() })
                     .await
                     .map(drop),
             ),
-            (false, client.host.status(v1::StatusRequest {}).await.map(drop)),
-            (false, client.host.usage(v1::UsageRequest { tenant: "other".into() }).await.map(drop)),
+            (false, client.host.status(v1::HostStatusRequest {}).await.map(drop)),
+            (false, client.host.usage(v1::HostUsageRequest { tenant: "other".into() }).await.map(drop)),
         ];
         for (at, (may, answer)) in calls.into_iter().enumerate() {
             match answer {
@@ -263,40 +292,44 @@ async fn another_tenants_sandbox_is_as_unknown_as_one_that_never_was() {
     let mut heard: Vec<Vec<(Code, String, v1::ErrorDetail)>> = Vec::new();
     for sandbox in [id.clone(), never] {
         let s = || sandbox.clone();
-        let file = v1::upload_request::Part::File(v1::UploadFile {
+        let file = v1::upload_file_request::Part::Start(v1::UploadFileStart {
             sandbox: s(),
             path: "x".into(),
             ..Default::default()
         });
-        let upload = futures::stream::iter([v1::UploadRequest { part: Some(file) }]);
+        let upload = futures::stream::iter([v1::UploadFileRequest { part: Some(file) }]);
         let start = v1::ExecuteStart { request: Some(shell(&sandbox, "true")), ..Default::default() };
         let start =
             futures::stream::iter([v1::ExecuteInput { input: Some(v1::execute_input::Input::Start(start)) }]);
-        let download = v1::DownloadRequest { sandbox: s(), path: "x".into(), max_bytes: 0 };
+        let download = v1::DownloadFileRequest { sandbox: s(), path: "x".into(), max_bytes: 0 };
         let answers = [
-            spy.sandboxes.get(v1::GetRequest { sandbox: s() }).await.map(drop),
+            spy.sandboxes.get(v1::GetSandboxRequest { sandbox: s() }).await.map(drop),
             spy.sandboxes.execute(shell(&sandbox, "true")).await.map(drop),
             spy.sandboxes.execute_stream(start).await.map(drop),
-            spy.sandboxes.upload(upload).await.map(drop),
+            spy.files.upload(upload).await.map(drop),
             crate::files::download(&mut spy, download).await.map(drop),
-            spy.sandboxes
-                .list_files(v1::ListFilesRequest { sandbox: s(), ..Default::default() })
+            spy.files.list(v1::ListFilesRequest { sandbox: s(), ..Default::default() }).await.map(drop),
+            spy.files.stat(v1::StatFileRequest { sandbox: s(), path: "x".into() }).await.map(drop),
+            spy.files
+                .remove(v1::RemoveFileRequest { sandbox: s(), path: "x".into(), recursive: true })
                 .await
                 .map(drop),
-            spy.sandboxes.stat(v1::StatRequest { sandbox: s(), path: "x".into() }).await.map(drop),
+            spy.sandboxes.pause(v1::PauseSandboxRequest { sandbox: s() }).await.map(drop),
+            spy.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: s() }).await.map(drop),
             spy.sandboxes
-                .remove(v1::RemoveRequest { sandbox: s(), path: "x".into(), recursive: true })
+                .set_timeout(v1::SetSandboxTimeoutRequest {
+                    sandbox: s(),
+                    ttl: millis(1),
+                    idle_timeout: None,
+                })
                 .await
                 .map(drop),
-            spy.sandboxes.pause(v1::PauseRequest { sandbox: s() }).await.map(drop),
-            spy.sandboxes.resume(v1::ResumeRequest { sandbox: s() }).await.map(drop),
+            spy.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: s() }).await.map(drop),
             spy.sandboxes
-                .set_timeout(v1::SetTimeoutRequest { sandbox: s(), ttl_millis: 1, idle_timeout_millis: 0 })
+                .watch(v1::WatchSandboxesRequest { sandbox: s(), ..Default::default() })
                 .await
                 .map(drop),
-            spy.sandboxes.destroy(v1::DestroyRequest { sandbox: s() }).await.map(drop),
-            spy.sandboxes.watch(v1::WatchRequest { sandbox: s(), ..Default::default() }).await.map(drop),
-            spy.sandboxes.timeline(v1::TimelineRequest { sandbox: s() }).await.map(drop),
+            spy.sandboxes.timeline(v1::SandboxTimelineRequest { sandbox: s() }).await.map(drop),
         ];
         let told = answers.into_iter().map(|answer| {
             let status = answer.expect_err("not the caller's");
@@ -313,7 +346,7 @@ async fn another_tenants_sandbox_is_as_unknown_as_one_that_never_was() {
     assert_eq!(guest.executed().len(), 0, "nothing reached the guest");
     assert!(
         spy.sandboxes
-            .list(v1::ListRequest::default())
+            .list(v1::ListSandboxesRequest::default())
             .await
             .expect("listed")
             .into_inner()
@@ -329,23 +362,34 @@ async fn another_tenants_sandbox_is_as_unknown_as_one_that_never_was() {
 
     // A watch of everything shows a tenant its own, and who runs the host everyone's.
     let mut admin = place.client_with(Some(&admin)).await;
-    let mut seen = spy.sandboxes.watch(v1::WatchRequest::default()).await.expect("watches").into_inner();
-    let mut all = admin.sandboxes.watch(v1::WatchRequest::default()).await.expect("watches").into_inner();
-    owner.sandboxes.pause(v1::PauseRequest { sandbox: id.clone() }).await.expect("paused");
-    owner.sandboxes.resume(v1::ResumeRequest { sandbox: id.clone() }).await.expect("resumed");
+    let mut seen =
+        spy.sandboxes.watch(v1::WatchSandboxesRequest::default()).await.expect("watches").into_inner();
+    let mut all =
+        admin.sandboxes.watch(v1::WatchSandboxesRequest::default()).await.expect("watches").into_inner();
+    owner.sandboxes.pause(v1::PauseSandboxRequest { sandbox: id.clone() }).await.expect("paused");
+    owner.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: id.clone() }).await.expect("resumed");
     let (own, _) = place.sandbox(&mut spy).await;
     let first = in_time("an event", seen.message()).await.expect("watches").expect("an event");
     assert_eq!(first.sandbox.expect("a sandbox").id, own, "it hears nothing of the other tenant");
     let first = in_time("an event", all.message()).await.expect("watches").expect("an event");
     assert_eq!(first.sandbox.expect("a sandbox").id, id);
-    let everyone =
-        admin.sandboxes.list(v1::ListRequest::default()).await.expect("listed").into_inner().sandboxes;
+    let everyone = admin
+        .sandboxes
+        .list(v1::ListSandboxesRequest::default())
+        .await
+        .expect("listed")
+        .into_inner()
+        .sandboxes;
     assert_eq!(everyone.iter().map(|sandbox| sandbox.tenant.as_str()).collect::<Vec<_>>(), ["acme", "rival"]);
     let foreign = admin.sandboxes.execute(shell(&id, "true")).await;
     refused(foreign, Code::NotFound, ErrorReason::UnknownSandbox);
-    admin.sandboxes.destroy(v1::DestroyRequest { sandbox: id }).await.expect("who runs the host may end it");
-    let sums = admin.host.usage(v1::UsageRequest::default()).await.expect("told").into_inner().tenants;
+    admin
+        .sandboxes
+        .destroy(v1::DestroySandboxRequest { sandbox: id })
+        .await
+        .expect("who runs the host may end it");
+    let sums = admin.host.usage(v1::HostUsageRequest::default()).await.expect("told").into_inner().tenants;
     assert_eq!(sums.iter().map(|sum| sum.tenant.as_str()).collect::<Vec<_>>(), ["acme", "rival"]);
-    let sums = spy.host.usage(v1::UsageRequest::default()).await.expect("told").into_inner().tenants;
+    let sums = spy.host.usage(v1::HostUsageRequest::default()).await.expect("told").into_inner().tenants;
     assert_eq!(sums.iter().map(|sum| sum.tenant.as_str()).collect::<Vec<_>>(), ["rival"]);
 }

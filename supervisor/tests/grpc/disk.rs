@@ -9,7 +9,7 @@ use rekindle_api::v1::{self, ErrorReason};
 use rekindle_test_support::small_disk::SmallDisk;
 
 use crate::files::{download, file, read, upload};
-use crate::place::{MIB, Place, Wishes, refused, until};
+use crate::place::{MIB, Place, Wishes, millis, refused, until};
 
 /// Scratch disk of the test's template, in MiB.
 const DISK: u64 = 16;
@@ -31,15 +31,15 @@ async fn a_disk_that_somebody_else_fills_stops_new_work_and_is_told() {
     let filler = small.path().join("filler");
     fs::write(&filler, vec![1; 80 << 20]).expect("somebody writes");
     let told = refused(
-        client.sandboxes.create(v1::CreateRequest::default()).await,
+        client.sandboxes.create(v1::CreateSandboxRequest::default()).await,
         Code::ResourceExhausted,
         ErrorReason::HostDiskFull,
     );
-    assert!(told.retryable && told.retry_after_millis > 0, "{told:?}");
+    assert!(told.retryable && told.retry_after.is_some(), "{told:?}");
     let kept = upload(&mut client, file(&id, "/tmp/after"), &content).await;
     refused(kept, Code::ResourceExhausted, ErrorReason::HostDiskFull);
     until("the status says so", || place.service.overview().pool.disk_low).await;
-    let status = client.host.status(v1::StatusRequest {}).await.expect("a status").into_inner();
+    let status = client.host.status(v1::HostStatusRequest {}).await.expect("a status").into_inner();
     assert!(status.disk_low && status.disk_free_bytes < 32 << 20, "{status:?}");
     let (found, _) = download(&mut client, read(&id, "/tmp/before", 0)).await.expect("it is there");
     assert_eq!(found, content, "what was there is as it was");
@@ -57,13 +57,13 @@ async fn scratch_disks_are_promised_once() {
     let mut client = place.client().await;
     let (first, _) = place.sandbox(&mut client).await;
     place.sandbox(&mut client).await;
-    let create = v1::CreateRequest { queue_millis: 50, ..Default::default() };
+    let create = v1::CreateSandboxRequest { queue_timeout: millis(50), ..Default::default() };
     let full = client.sandboxes.create(create.clone()).await.expect_err("two disks are all there is");
     assert!(full.message().contains("all disk space is promised"), "{}", full.message());
     refused::<v1::Sandbox>(Err(full), Code::ResourceExhausted, ErrorReason::HostFull);
-    let status = client.host.status(v1::StatusRequest {}).await.expect("a status").into_inner();
+    let status = client.host.status(v1::HostStatusRequest {}).await.expect("a status").into_inner();
     let all = (DISK * 2) << 20;
-    assert_eq!((status.disk_used_bytes, status.disk_budget_bytes), (all, all));
-    client.sandboxes.destroy(v1::DestroyRequest { sandbox: first }).await.expect("destroyed");
+    assert_eq!((status.disk_used_bytes, status.disk_budget_bytes), (all, Some(all)));
+    client.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: first }).await.expect("destroyed");
     client.sandboxes.create(create).await.expect("its disk is free again");
 }

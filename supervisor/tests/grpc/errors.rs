@@ -13,7 +13,7 @@ use rekindle_api::v1::{self, ErrorReason};
 use rekindle_api::{Code, Status};
 use rekindle_protocol::wire::ErrorCode;
 
-use crate::place::{MIB, Place, Wishes, detail, refused, shell, token, until};
+use crate::place::{MIB, Place, Wishes, detail, millis, refused, shell, token, until};
 
 /// Reasons that no call in this binary can bring about.
 const ELSEWHERE: [(ErrorReason, &str); 2] = [
@@ -64,19 +64,19 @@ fn name(code: Code) -> String {
 /// Requests that make no sense, by themselves or here.
 async fn requests(client: &mut Client, id: &str, table: &mut Table) {
     use ErrorReason::{InvalidRequest, LimitExceeded, NotFound, UnknownSandbox, UnknownTemplate};
-    let limits = |cpu_millis, memory_bytes, pids| v1::CreateRequest {
-        limits: Some(v1::Limits { cpu_millis, memory_bytes, pids }),
+    let limits = |milli_cpus, memory_bytes, pids| v1::CreateSandboxRequest {
+        limits: Some(v1::Limits { milli_cpus, memory_bytes, pids }),
         ..Default::default()
     };
-    let metadata = |key: &str, value: &str| v1::CreateRequest {
+    let metadata = |key: &str, value: &str| v1::CreateSandboxRequest {
         metadata: [(key.to_owned(), value.to_owned())].into(),
         ..Default::default()
     };
-    let env = |key: &str, value: &str| v1::CreateRequest {
+    let env = |key: &str, value: &str| v1::CreateSandboxRequest {
         env: [(key.to_owned(), value.to_owned())].into(),
         ..Default::default()
     };
-    let named = |template: &str| v1::CreateRequest { template: template.into(), ..Default::default() };
+    let named = |template: &str| v1::CreateSandboxRequest { template: template.into(), ..Default::default() };
     let pairs = (0..33).map(|number| (number.to_string(), String::new())).collect();
     for (request, reason) in [
         (named("nobody"), UnknownTemplate),
@@ -86,12 +86,12 @@ async fn requests(client: &mut Client, id: &str, table: &mut Table) {
         (limits(0, (MIB << 20) + 1, 0), LimitExceeded),
         (limits(0, 1, 0), InvalidRequest),
         (limits(0, 0, 32_769), LimitExceeded),
-        (v1::CreateRequest { ttl_millis: u64::MAX, ..Default::default() }, LimitExceeded),
-        (v1::CreateRequest { idle_timeout_millis: u64::MAX, ..Default::default() }, LimitExceeded),
+        (v1::CreateSandboxRequest { ttl: millis(u64::MAX), ..Default::default() }, LimitExceeded),
+        (v1::CreateSandboxRequest { idle_timeout: millis(u64::MAX), ..Default::default() }, LimitExceeded),
         (metadata("", "x"), InvalidRequest),
         (metadata("a\nb", "x"), InvalidRequest),
         (metadata("a", &"x".repeat(1025)), LimitExceeded),
-        (v1::CreateRequest { metadata: pairs, ..Default::default() }, LimitExceeded),
+        (v1::CreateSandboxRequest { metadata: pairs, ..Default::default() }, LimitExceeded),
         (env("", "x"), InvalidRequest),
         (env("A=B", "x"), InvalidRequest),
         (env("A", "x\0"), InvalidRequest),
@@ -109,9 +109,9 @@ async fn requests(client: &mut Client, id: &str, table: &mut Table) {
     };
     for (request, reason) in [
         (execute(|request| request.memory_bytes = 1), InvalidRequest),
-        (execute(|request| request.timeout_millis = u64::MAX), LimitExceeded),
-        (execute(|request| request.output_limit = u32::MAX), LimitExceeded),
-        (execute(|request| request.output_limit = 1), InvalidRequest),
+        (execute(|request| request.timeout = millis(u64::MAX)), LimitExceeded),
+        (execute(|request| request.output_limit = Some(u32::MAX)), LimitExceeded),
+        (execute(|request| request.output_limit = Some(1)), InvalidRequest),
         (execute(|request| request.cwd = "x".repeat(10_000)), LimitExceeded),
         (execute(|request| request.sandbox = String::new()), UnknownSandbox),
         (execute(|request| request.sandbox = "../../etc".into()), UnknownSandbox),
@@ -119,8 +119,8 @@ async fn requests(client: &mut Client, id: &str, table: &mut Table) {
     ] {
         table.take(client.sandboxes.execute(request).await, reason, false);
     }
-    let missing = v1::StatRequest { sandbox: id.into(), path: "missing".into() };
-    table.take(client.sandboxes.stat(missing).await, NotFound, false);
+    let missing = v1::StatFileRequest { sandbox: id.into(), path: "missing".into() };
+    table.take(client.files.stat(missing).await, NotFound, false);
 }
 
 /// What the guest refuses.
@@ -154,12 +154,12 @@ async fn hosts(table: &mut Table) {
     let place = Place::with(Wishes { pool, ..Wishes::default() }).await;
     let mut client = place.client().await;
     place.engine.inject(Operation::Prepare, Fault::Fail("/secret/path of the host".into()));
-    let failed = client.sandboxes.create(v1::CreateRequest::default()).await;
+    let failed = client.sandboxes.create(v1::CreateSandboxRequest::default()).await;
     let text = format!("{:?}", failed.as_ref().expect_err("the monitor does not start"));
     assert!(!text.contains("secret"), "{text}");
     table.take(failed, ErrorReason::StartFailed, true);
     place.sandbox(&mut client).await;
-    let create = |queue_millis| v1::CreateRequest { queue_millis, ..Default::default() };
+    let create = |wait| v1::CreateSandboxRequest { queue_timeout: millis(wait), ..Default::default() };
     table.take(client.sandboxes.create(create(50)).await, ErrorReason::HostFull, true);
     let waiting = tokio::spawn({
         let mut client = client.clone();
@@ -170,7 +170,7 @@ async fn hosts(table: &mut Table) {
     table.take(client.sandboxes.create(create(60_000)).await, ErrorReason::QueueFull, true);
     for reason in [ErrorReason::HostFull, ErrorReason::QueueFull] {
         let told = detail(&table.seen[&i32::from(reason)][0]);
-        assert!(told.retry_after_millis > 0, "{told:?}");
+        assert!(told.retry_after.is_some(), "{told:?}");
     }
     waiting.abort();
     let pool = PoolConfig { disk_reserve_mib: u64::MAX, ..PoolConfig::new(MIB, 1_000_000) };
@@ -189,13 +189,21 @@ async fn callers(dir: &Path, table: &mut Table) {
     let poor = token(&file, "poor", "b", &[Scope::Create], quota);
     let place = Place::with(Wishes { tokens: Some(file), ..Wishes::default() }).await;
     let mut looker = place.client_with(Some(&looker)).await;
-    table.take(looker.sandboxes.create(v1::CreateRequest::default()).await, ErrorReason::MissingScope, false);
-    table.take(looker.host.status(v1::StatusRequest {}).await, ErrorReason::MissingScope, false);
+    table.take(
+        looker.sandboxes.create(v1::CreateSandboxRequest::default()).await,
+        ErrorReason::MissingScope,
+        false,
+    );
+    table.take(looker.host.status(v1::HostStatusRequest {}).await, ErrorReason::MissingScope, false);
     let mut poor = place.client_with(Some(&poor)).await;
-    table.take(poor.sandboxes.create(v1::CreateRequest::default()).await, ErrorReason::QuotaExceeded, true);
+    table.take(
+        poor.sandboxes.create(v1::CreateSandboxRequest::default()).await,
+        ErrorReason::QuotaExceeded,
+        true,
+    );
     let mut stranger = place.client_with(Some("rk_nobody_x")).await;
     table.take(
-        stranger.sandboxes.list(v1::ListRequest::default()).await,
+        stranger.sandboxes.list(v1::ListSandboxesRequest::default()).await,
         ErrorReason::Unauthenticated,
         false,
     );
@@ -208,11 +216,11 @@ async fn lives(place: &Place, client: &mut Client, table: &mut Table) {
     client.sandboxes.execute(keyed("echo a")).await.expect("ran");
     table.take(client.sandboxes.execute(keyed("echo b")).await, ErrorReason::KeyReused, false);
     place.engine.inject(Operation::Pause, Fault::Fail("no".into()));
-    let pause = || v1::PauseRequest { sandbox: id.clone() };
+    let pause = || v1::PauseSandboxRequest { sandbox: id.clone() };
     table.take(client.sandboxes.pause(pause()).await, ErrorReason::Internal, false);
     client.sandboxes.pause(pause()).await.expect("paused");
     table.take(client.sandboxes.execute(shell(&id, "true")).await, ErrorReason::SandboxPaused, false);
-    client.sandboxes.destroy(v1::DestroyRequest { sandbox: id.clone() }).await.expect("destroyed");
+    client.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: id.clone() }).await.expect("destroyed");
     table.take(client.sandboxes.execute(shell(&id, "true")).await, ErrorReason::SandboxEnded, false);
 
     for (machine, reason) in [(true, ErrorReason::VmLost), (false, ErrorReason::AgentLost)] {
@@ -222,7 +230,11 @@ async fn lives(place: &Place, client: &mut Client, table: &mut Table) {
             async move { client.sandboxes.execute(request).await }
         });
         until("running", || guest.running() == 1).await;
-        table.take(client.sandboxes.pause(v1::PauseRequest { sandbox: id }).await, ErrorReason::Busy, true);
+        table.take(
+            client.sandboxes.pause(v1::PauseSandboxRequest { sandbox: id }).await,
+            ErrorReason::Busy,
+            true,
+        );
         if machine {
             place.machine().crash();
         } else {
@@ -231,13 +243,20 @@ async fn lives(place: &Place, client: &mut Client, table: &mut Table) {
         table.take(call.await.expect("no panic"), reason, false);
     }
 
+    let mut raw = crate::raw::connect(&place.socket()).await;
+    let (answer, mut body) =
+        crate::raw::call(&mut raw, "/rekindle.v1.Sandboxes/Nothing", Default::default()).await;
+    let _ = body.send_data(crate::raw::framed(&[]), true);
+    let unknown: Result<(), Status> = Err(crate::raw::status(answer).await);
+    table.take(unknown, ErrorReason::UnknownMethod, false);
+
     let (id, _) = place.sandbox(client).await;
     let mut late = rekindle_api::Request::new(shell(&id, "sleep 600000"));
     late.metadata_mut().insert("grpc-timeout", "100m".parse().expect("a header"));
     let late = crate::raw::client(&place.socket()).await.execute(late).await;
     table.take(late, ErrorReason::Deadline, false);
 
-    let watch = v1::WatchRequest { sandbox: id.clone(), ..Default::default() };
+    let watch = v1::WatchSandboxesRequest { sandbox: id.clone(), ..Default::default() };
     let mut watch =
         place.service.watch(&rekindle::service::Caller::local(), query(watch)).await.expect("watches");
     for _ in 0..1100 {
@@ -250,7 +269,7 @@ async fn lives(place: &Place, client: &mut Client, table: &mut Table) {
     table.seen.entry(ErrorReason::WatchLagged.into()).or_default();
 }
 
-fn query(request: v1::WatchRequest) -> rekindle::service::WatchQuery {
+fn query(request: v1::WatchSandboxesRequest) -> rekindle::service::WatchQuery {
     rekindle::service::WatchQuery { sandbox: request.sandbox, ..Default::default() }
 }
 
@@ -284,7 +303,7 @@ async fn every_reason_is_brought_about_with_its_code_and_its_detail() {
 async fn a_template_nobody_has_is_named_in_the_message() {
     let place = Place::new().await;
     let mut client = place.client().await;
-    let request = v1::CreateRequest { template: "nobody".into(), ..Default::default() };
+    let request = v1::CreateSandboxRequest { template: "nobody".into(), ..Default::default() };
     let refusal = client.sandboxes.create(request).await;
     assert!(refusal.as_ref().expect_err("unknown").message().contains("nobody"));
     let detail = refused(refusal, Code::NotFound, ErrorReason::UnknownTemplate);

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use rekindle_api::v1::{self, ErrorReason, Outcome};
+use rekindle_api::v1::execution_outcome::Outcome;
+use rekindle_api::v1::timeline_outcome::Outcome as Came;
+use rekindle_api::v1::{self, ErrorReason};
 use rekindle_api::{Code, Request};
 
-use crate::place::{Place, Wishes, in_time, output, refused, shell, until};
+use crate::place::{Place, Wishes, in_time, millis, output, refused, shell, until};
 
 #[tokio::test]
 async fn every_outcome_is_told_apart() {
@@ -13,25 +15,25 @@ async fn every_outcome_is_told_apart() {
     let mut client = place.client().await;
     let (id, _) = place.sandbox(&mut client).await;
     let cases = [
-        ("echo out; err on; true", Outcome::Exited, 0, 0),
-        ("fail 3", Outcome::Exited, 3, 0),
-        ("nonsense", Outcome::Exited, 127, 0),
-        ("kill 11", Outcome::Signaled, 0, 11),
-        ("oom", Outcome::OutOfMemory, 0, 0),
-        ("sleep 60000", Outcome::TimedOut, 0, 0),
+        ("echo out; err on; true", Outcome::ExitCode(0)),
+        ("fail 3", Outcome::ExitCode(3)),
+        ("nonsense", Outcome::ExitCode(127)),
+        ("kill 11", Outcome::Signal(11)),
+        ("oom", Outcome::OutOfMemory(v1::ExecutionOutOfMemory {})),
+        ("sleep 60000", Outcome::TimedOut(v1::ExecutionTimedOut {})),
     ];
-    for (number, (line, outcome, exit_code, signal)) in cases.into_iter().enumerate() {
-        let timeout_millis = if line.starts_with("sleep") { 50 } else { 0 };
-        let request = v1::ExecuteRequest { timeout_millis, ..shell(&id, line) };
+    for (number, (line, outcome)) in cases.into_iter().enumerate() {
+        let timeout = millis(50).filter(|_| line.starts_with("sleep"));
+        let request = v1::ExecuteRequest { timeout, ..shell(&id, line) };
         let done = client.sandboxes.execute(request).await.expect(line).into_inner();
-        assert_eq!((done.outcome(), done.exit_code, done.signal), (outcome, exit_code, signal), "{line}");
+        assert_eq!(done.ended(), Some(outcome), "{line}");
         assert_eq!(done.execution, format!("ex-{}", number + 1));
         assert!(!done.replayed);
     }
     let said = client.sandboxes.execute(shell(&id, "echo out; err on")).await.expect("ran").into_inner();
     assert_eq!(said.stdout.expect("stdout").text, "out\n");
     assert_eq!(said.stderr.expect("stderr").text, "on\n");
-    assert!(said.usage.expect("usage").wall_micros > 0);
+    assert!(said.usage.expect("usage").wall_time.is_some_and(|time| time.nanos > 0));
 }
 
 #[tokio::test]
@@ -39,7 +41,7 @@ async fn a_program_is_a_command_a_line_or_code_with_variables_of_its_own() {
     use v1::program::Program;
     let place = Place::new().await;
     let mut client = place.client().await;
-    let create = v1::CreateRequest { env: [("A".into(), "1".into())].into(), ..Default::default() };
+    let create = v1::CreateSandboxRequest { env: [("A".into(), "1".into())].into(), ..Default::default() };
     let (id, guest) = place.sandbox_with(&mut client, create).await;
     let code = |language: v1::Language| {
         let source = "env A".to_owned();
@@ -71,18 +73,18 @@ async fn output_is_shortened_within_the_servers_maximum_and_kept_whole() {
     let place = Place::with(Wishes { service, ..Wishes::default() }).await;
     let mut client = place.client().await;
     let (id, _) = place.sandbox(&mut client).await;
-    for (asked, most) in [(0, 4_000), (1_000, 1_000), (10_000, 10_000)] {
+    for (asked, most) in [(None, 4_000), (Some(1_000), 1_000), (Some(10_000), 10_000)] {
         let request = v1::ExecuteRequest { output_limit: asked, ..shell(&id, "flood 50000") };
         let done = client.sandboxes.execute(request).await.expect("ran").into_inner();
         let stdout = done.stdout.expect("stdout");
         let shown = stdout.text.chars().count();
-        assert!(stdout.truncated && (most / 2..=most).contains(&shown), "{asked}: {shown}");
+        assert!(stdout.truncated && (most / 2..=most).contains(&shown), "{asked:?}: {shown}");
         assert_eq!((stdout.total_bytes, stdout.spilled_bytes), (50_000, 50_000));
-        let read = v1::DownloadRequest { sandbox: id.clone(), path: stdout.spilled_path, max_bytes: 0 };
+        let read = v1::DownloadFileRequest { sandbox: id.clone(), path: stdout.spilled_path, max_bytes: 0 };
         let (content, end) = crate::files::download(&mut client, read).await.expect("kept");
         assert_eq!((content.len(), end.size), (50_000, 50_000));
     }
-    let request = v1::ExecuteRequest { output_limit: 10_001, ..shell(&id, "true") };
+    let request = v1::ExecuteRequest { output_limit: Some(10_001), ..shell(&id, "true") };
     refused(client.sandboxes.execute(request).await, Code::InvalidArgument, ErrorReason::LimitExceeded);
 }
 
@@ -116,8 +118,8 @@ async fn a_deadline_reaches_the_guest_and_is_told_with_its_reason() {
     assert_eq!(crate::place::detail(&status).reason(), ErrorReason::Deadline);
     until("killed", || guest.running() == 0).await;
     assert_eq!(output(&mut client, &id, "echo alive").await, "alive\n");
-    let timeline = client.sandboxes.timeline(v1::TimelineRequest { sandbox: id }).await.expect("told");
-    assert_eq!(timeline.into_inner().entries[0].outcome, "cancelled");
+    let timeline = client.sandboxes.timeline(v1::SandboxTimelineRequest { sandbox: id }).await.expect("told");
+    assert!(matches!(timeline.into_inner().entries[0].came(), Some(Came::Cancelled(_))));
 }
 
 #[tokio::test]

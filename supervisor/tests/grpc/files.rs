@@ -1,7 +1,10 @@
 //! Files: up and down whole, or not at all.
 
 use bytes::Bytes;
-use rekindle_api::v1::{self, ErrorReason, FileKind, download_response::Part, upload_request::Part as Up};
+use rekindle_api::v1::timeline_outcome::Outcome as Came;
+use rekindle_api::v1::{
+    self, ErrorReason, FileKind, download_file_response::Part, upload_file_request::Part as Up,
+};
 use rekindle_api::{Code, Status, client::Client};
 use rekindle_protocol::wire::ErrorCode;
 use sha2::{Digest as _, Sha256};
@@ -12,9 +15,9 @@ use crate::place::{Place, Wishes, in_time, refused};
 /// Everything of a download.
 pub async fn download(
     client: &mut Client,
-    request: v1::DownloadRequest,
-) -> Result<(Vec<u8>, v1::DownloadEnd), Status> {
-    let mut parts = client.sandboxes.download(request).await?.into_inner();
+    request: v1::DownloadFileRequest,
+) -> Result<(Vec<u8>, v1::DownloadFileEnd), Status> {
+    let mut parts = client.files.download(request).await?.into_inner();
     let mut content = Vec::new();
     loop {
         match in_time("a part", parts.message()).await?.expect("an end").part.expect("a part") {
@@ -27,32 +30,36 @@ pub async fn download(
     }
 }
 
-pub fn file(sandbox: &str, path: &str) -> v1::UploadFile {
-    v1::UploadFile { sandbox: sandbox.into(), path: path.to_owned().into(), ..v1::UploadFile::default() }
+pub fn file(sandbox: &str, path: &str) -> v1::UploadFileStart {
+    v1::UploadFileStart {
+        sandbox: sandbox.into(),
+        path: path.to_owned().into(),
+        ..v1::UploadFileStart::default()
+    }
 }
 
 /// The word that makes an upload whole.
-const END: Up = Up::End(v1::UploadEnd {});
+const END: Up = Up::End(v1::UploadFileEnd {});
 
-fn part(part: Up) -> v1::UploadRequest {
-    v1::UploadRequest { part: Some(part) }
+fn part(part: Up) -> v1::UploadFileRequest {
+    v1::UploadFileRequest { part: Some(part) }
 }
 
 pub async fn upload(
     client: &mut Client,
-    file: v1::UploadFile,
+    file: v1::UploadFileStart,
     content: &Bytes,
-) -> Result<tonic::Response<v1::UploadResponse>, Status> {
+) -> Result<tonic::Response<v1::FileInfo>, Status> {
     let chunks = (0..content.len())
         .step_by(256 * 1024)
         .map(|at| content.slice(at..content.len().min(at + 256 * 1024)));
-    let parts = std::iter::once(Up::File(file)).chain(chunks.map(Up::Chunk)).chain([END]);
+    let parts = std::iter::once(Up::Start(file)).chain(chunks.map(Up::Chunk)).chain([END]);
     let parts: Vec<_> = parts.map(part).collect();
-    in_time("the upload", client.sandboxes.upload(futures::stream::iter(parts))).await
+    in_time("the upload", client.files.upload(futures::stream::iter(parts))).await
 }
 
-pub fn read(sandbox: &str, path: &str, max_bytes: u64) -> v1::DownloadRequest {
-    v1::DownloadRequest { sandbox: sandbox.into(), path: path.to_owned().into(), max_bytes }
+pub fn read(sandbox: &str, path: &str, max_bytes: u64) -> v1::DownloadFileRequest {
+    v1::DownloadFileRequest { sandbox: sandbox.into(), path: path.to_owned().into(), max_bytes }
 }
 
 /// Bytes that no compression and no shift leaves alike.
@@ -76,16 +83,17 @@ async fn a_file_goes_up_and_comes_down_with_its_sum() {
         let content = noise(length);
         let sum = Bytes::copy_from_slice(&Sha256::digest(&content));
         let sent =
-            upload(&mut client, v1::UploadFile { mode: 0o600, ..file(&id, "deep/data") }, &content).await;
-        let sent = sent.expect("uploaded").into_inner().file.expect("a file");
+            upload(&mut client, v1::UploadFileStart { mode: 0o600, ..file(&id, "deep/data") }, &content)
+                .await;
+        let sent = sent.expect("uploaded").into_inner();
         assert_eq!((sent.size, sent.mode, &sent.sha256), (length as u64, 0o600, &sum));
         assert!(guest.file("deep/data").expect("there") == content, "{length}");
         let (back, end) = download(&mut client, read(&id, "deep/data", 0)).await.expect("downloaded");
         assert!(back == content, "{length}");
         assert_eq!((end.size, &end.sha256), (length as u64, &sum));
     }
-    let look = |path: &str| v1::StatRequest { sandbox: id.clone(), path: path.to_owned().into() };
-    let info = client.sandboxes.stat(look("deep/data")).await.expect("there").into_inner();
+    let look = |path: &str| v1::StatFileRequest { sandbox: id.clone(), path: path.to_owned().into() };
+    let info = client.files.stat(look("deep/data")).await.expect("there").into_inner();
     assert_eq!((info.kind(), info.size), (FileKind::File, 4 * 1024 * 1024 + 17));
     let list = |path: &str| v1::ListFilesRequest {
         sandbox: id.clone(),
@@ -93,7 +101,7 @@ async fn a_file_goes_up_and_comes_down_with_its_sum() {
         max_entries: 0,
     };
     for (path, name) in [("", "deep"), ("deep", "data"), ("/home/user/deep", "data")] {
-        let entries = client.sandboxes.list_files(list(path)).await.expect("listed").into_inner().entries;
+        let entries = client.files.list(list(path)).await.expect("listed").into_inner().entries;
         assert_eq!(
             entries.iter().map(|entry| &entry.path[..]).collect::<Vec<_>>(),
             [name.as_bytes()],
@@ -102,16 +110,17 @@ async fn a_file_goes_up_and_comes_down_with_its_sum() {
     }
     let (archive, _) = download(&mut client, read(&id, "deep", 0)).await.expect("a directory is an archive");
     assert!(archive.windows(4).any(|window| window == b"data"));
-    let remove = |path: &str, recursive| v1::RemoveRequest {
+    let remove = |path: &str, recursive| v1::RemoveFileRequest {
         sandbox: id.clone(),
         path: path.to_owned().into(),
         recursive,
     };
-    let full = client.sandboxes.remove(remove("deep", false)).await;
+    let full = client.files.remove(remove("deep", false)).await;
     refused(full, Code::FailedPrecondition, ErrorReason::WrongFileKind);
-    client.sandboxes.remove(remove("deep", true)).await.expect("removed");
+    client.files.remove(remove("deep", true)).await.expect("removed");
     assert!(guest.file("deep/data").is_none());
-    let usage = client.sandboxes.get(v1::GetRequest { sandbox: id }).await.expect("found").into_inner().usage;
+    let usage =
+        client.sandboxes.get(v1::GetSandboxRequest { sandbox: id }).await.expect("found").into_inner().usage;
     let usage = usage.expect("usage");
     let moved = 1 + 128 * 1024 + 4 * 1024 * 1024 + 17;
     assert_eq!((usage.bytes_in, usage.bytes_out), (moved, moved + archive.len() as u64));
@@ -125,12 +134,12 @@ async fn a_caller_that_vanishes_in_the_middle_leaves_no_file() {
     let mut other = place.client().await;
     let (words, receiver) = mpsc::channel(4);
     let stream =
-        futures::stream::unfold(receiver, |mut receiver: mpsc::Receiver<v1::UploadRequest>| async move {
+        futures::stream::unfold(receiver, |mut receiver: mpsc::Receiver<v1::UploadFileRequest>| async move {
             let word = receiver.recv().await?;
             Some((word, receiver))
         });
-    let sending = tokio::spawn(async move { other.sandboxes.upload(stream).await });
-    words.send(part(Up::File(file(&id, "half")))).await.expect("room");
+    let sending = tokio::spawn(async move { other.files.upload(stream).await });
+    words.send(part(Up::Start(file(&id, "half")))).await.expect("room");
     for _ in 0..8 {
         words.send(part(Up::Chunk(noise(256 * 1024)))).await.expect("room");
     }
@@ -138,7 +147,7 @@ async fn a_caller_that_vanishes_in_the_middle_leaves_no_file() {
     // Done with when the timeline has it.
     let entry = in_time("remembered", async {
         loop {
-            let told = client.sandboxes.timeline(v1::TimelineRequest { sandbox: id.clone() }).await;
+            let told = client.sandboxes.timeline(v1::SandboxTimelineRequest { sandbox: id.clone() }).await;
             if let Some(entry) = told.expect("told").into_inner().entries.pop() {
                 return entry;
             }
@@ -147,13 +156,13 @@ async fn a_caller_that_vanishes_in_the_middle_leaves_no_file() {
     })
     .await;
     assert_eq!((entry.call.as_str(), entry.subject.as_str()), ("upload", "half"));
-    assert_ne!(entry.outcome, "ok");
+    assert!(!matches!(entry.came(), Some(Came::Done(_))), "{entry:?}");
     // Only now: an end of the content before the caller vanished would have made the file whole.
     drop(words);
     assert!(guest.file("half").is_none());
     // And a download nobody reads to its end is given up.
     upload(&mut client, file(&id, "large"), &noise(8 << 20)).await.expect("uploaded");
-    let parts = client.sandboxes.download(read(&id, "large", 0)).await.expect("begun");
+    let parts = client.files.download(read(&id, "large", 0)).await.expect("begun");
     drop(parts);
     upload(&mut client, file(&id, "half"), &noise(10)).await.expect("whole this time");
     assert_eq!(guest.file("half").expect("there").len(), 10);
@@ -166,13 +175,13 @@ async fn content_of_another_size_than_announced_leaves_no_file() {
     let (id, guest) = place.sandbox(&mut client).await;
     let content = noise(300_000);
     for size in [0, 299_999, 300_001] {
-        let announced = v1::UploadFile { size: Some(size), ..file(&id, "announced") };
+        let announced = v1::UploadFileStart { size: Some(size), ..file(&id, "announced") };
         let status = upload(&mut client, announced, &content).await.expect_err("another size");
         assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
         assert!(status.message().contains("announced"), "{status:?}");
         assert!(guest.file("announced").is_none(), "{size}");
     }
-    let announced = v1::UploadFile { size: Some(300_000), ..file(&id, "announced") };
+    let announced = v1::UploadFileStart { size: Some(300_000), ..file(&id, "announced") };
     upload(&mut client, announced, &content).await.expect("as announced");
     assert!(guest.file("announced").expect("there") == content);
 }
@@ -190,13 +199,13 @@ async fn paths_and_files_that_cannot_be_are_refused_with_a_reason() {
     for wrong in ["", "a\0b", &"x".repeat(5000)] {
         let sent = upload(&mut client, file(&id, wrong), &small).await;
         refused(sent, Code::InvalidArgument, ErrorReason::InvalidRequest);
-        let look = v1::StatRequest { sandbox: id.clone(), path: wrong.to_owned().into() };
-        refused(client.sandboxes.stat(look).await, Code::InvalidArgument, ErrorReason::InvalidRequest);
-        let back = client.sandboxes.download(read(&id, wrong, 0)).await;
+        let look = v1::StatFileRequest { sandbox: id.clone(), path: wrong.to_owned().into() };
+        refused(client.files.stat(look).await, Code::InvalidArgument, ErrorReason::InvalidRequest);
+        let back = client.files.download(read(&id, wrong, 0)).await;
         refused(back, Code::InvalidArgument, ErrorReason::InvalidRequest);
     }
     upload(&mut client, file(&id, "there"), &small).await.expect("uploaded");
-    let again = v1::UploadFile { must_not_exist: true, ..file(&id, "there") };
+    let again = v1::UploadFileStart { must_not_exist: true, ..file(&id, "there") };
     refused(upload(&mut client, again, &small).await, Code::AlreadyExists, ErrorReason::AlreadyExists);
     let below = upload(&mut client, file(&id, "there/below"), &small).await;
     refused(below, Code::FailedPrecondition, ErrorReason::WrongFileKind);
@@ -221,22 +230,20 @@ async fn paths_and_files_that_cannot_be_are_refused_with_a_reason() {
     }
 
     // Words of an upload in the wrong order.
-    let sized = v1::UploadFile { size: Some(small.len() as u64), ..file(&id, "twice") };
+    let sized = v1::UploadFileStart { size: Some(small.len() as u64), ..file(&id, "twice") };
     let wrong = [
         vec![],
         vec![Up::Chunk(small.clone())],
         vec![END],
-        vec![Up::File(file(&id, "twice")), Up::Chunk(small.clone()), Up::File(file(&id, "twice"))],
+        vec![Up::Start(file(&id, "twice")), Up::Chunk(small.clone()), Up::Start(file(&id, "twice"))],
         // The end of the stream is not the end of the file, whatever was announced.
-        vec![Up::File(file(&id, "twice"))],
-        vec![Up::File(file(&id, "twice")), Up::Chunk(small.clone())],
-        vec![Up::File(sized), Up::Chunk(small.clone())],
+        vec![Up::Start(file(&id, "twice"))],
+        vec![Up::Start(file(&id, "twice")), Up::Chunk(small.clone())],
+        vec![Up::Start(sized), Up::Chunk(small.clone())],
     ];
     for words in wrong {
-        let sent = client
-            .sandboxes
-            .upload(futures::stream::iter(words.into_iter().map(part).collect::<Vec<_>>()))
-            .await;
+        let sent =
+            client.files.upload(futures::stream::iter(words.into_iter().map(part).collect::<Vec<_>>())).await;
         refused(sent, Code::InvalidArgument, ErrorReason::InvalidRequest);
     }
     assert!(guest.file("twice").is_none());
@@ -248,12 +255,12 @@ async fn an_upload_that_stops_at_a_message_or_in_a_frame_header_leaves_no_file()
     let mut client = place.client().await;
     let (id, guest) = place.sandbox(&mut client).await;
     let mut send = crate::raw::connect(&place.socket()).await;
-    let named = crate::raw::framed(&prost::Message::encode_to_vec(&part(Up::File(file(&id, "half")))));
+    let named = crate::raw::framed(&prost::Message::encode_to_vec(&part(Up::Start(file(&id, "half")))));
     let chunk = crate::raw::framed(&prost::Message::encode_to_vec(&part(Up::Chunk("half of".into()))));
     // Nothing after the last message, the header of a message that never comes, half a header, half a message.
     let header = Bytes::from_static(&[0, 0, 0, 1, 0]);
     for tail in [Bytes::new(), header.clone(), header.slice(..3), chunk.slice(..chunk.len() - 1)] {
-        let path = "/rekindle.v1.Sandboxes/Upload";
+        let path = "/rekindle.v1.Files/Upload";
         let (answer, mut body) = crate::raw::call(&mut send, path, Default::default()).await;
         for data in [named.clone(), chunk.clone()] {
             body.send_data(data, false).expect("sent");
@@ -263,4 +270,43 @@ async fn an_upload_that_stops_at_a_message_or_in_a_frame_header_leaves_no_file()
         assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
         assert!(guest.file("half").is_none());
     }
+}
+
+#[tokio::test]
+async fn directories_are_made_and_files_are_moved() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let make = |path: &str, must_not_exist| v1::MakeDirRequest {
+        sandbox: id.clone(),
+        path: path.to_owned().into(),
+        mode: 0o700,
+        must_not_exist,
+    };
+    let made = client.files.make_dir(make("a/b", true)).await.expect("made").into_inner();
+    assert_eq!((made.kind(), made.mode & 0o777), (v1::FileKind::Directory, 0o700));
+    client.files.make_dir(make("a/b", false)).await.expect("one that is there is no error");
+    let again = client.files.make_dir(make("a/b", true)).await;
+    refused(again, Code::AlreadyExists, ErrorReason::AlreadyExists);
+
+    let content = noise(1000);
+    upload(&mut client, file(&id, "one"), &content).await.expect("uploaded");
+    let go = |from: &str, to: &str, must_not_exist| v1::MoveFileRequest {
+        sandbox: id.clone(),
+        from: from.to_owned().into(),
+        to: to.to_owned().into(),
+        must_not_exist,
+    };
+    let moved = client.files.r#move(go("one", "a/b/two", true)).await.expect("moved").into_inner();
+    assert_eq!((moved.kind(), moved.size), (v1::FileKind::File, 1000));
+    assert!(guest.file("one").is_none() && guest.file("a/b/two").expect("there") == content);
+    upload(&mut client, file(&id, "three"), &content).await.expect("uploaded");
+    let onto = client.files.r#move(go("three", "a/b/two", true)).await;
+    refused(onto, Code::AlreadyExists, ErrorReason::AlreadyExists);
+    refused(client.files.r#move(go("none", "x", false)).await, Code::NotFound, ErrorReason::NotFound);
+    refused(
+        client.files.r#move(go("", "x", false)).await,
+        Code::InvalidArgument,
+        ErrorReason::InvalidRequest,
+    );
 }

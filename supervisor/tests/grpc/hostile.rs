@@ -139,7 +139,7 @@ const STREAM: &str = "/rekindle.v1.Sandboxes/ExecuteStream";
 async fn a_message_of_a_gibibyte_is_refused_before_it_is_read() {
     let place = Place::new().await;
     let good = Good::start(&place).await;
-    for path in [raw::EXECUTE, "/rekindle.v1.Sandboxes/Upload", STREAM] {
+    for path in [raw::EXECUTE, "/rekindle.v1.Files/Upload", STREAM] {
         let mut send = raw::connect(&place.socket()).await;
         let (answer, mut body) = raw::call(&mut send, path, HeaderMap::new()).await;
         let announced = [&[0][..], &(1_u32 << 30).to_be_bytes()].concat();
@@ -176,9 +176,13 @@ async fn thousands_of_calls_at_once_are_all_answered() {
             let (mut client, id) = (client.clone(), id.clone());
             tokio::spawn(async move {
                 let answer = match number % 3 {
-                    0 => client.sandboxes.get(v1::GetRequest { sandbox: id }).await.map(drop),
+                    0 => client.sandboxes.get(v1::GetSandboxRequest { sandbox: id }).await.map(drop),
                     1 => client.sandboxes.execute(shell(&id, "true")).await.map(drop),
-                    _ => client.sandboxes.get(v1::GetRequest { sandbox: "nobody".into() }).await.map(drop),
+                    _ => client
+                        .sandboxes
+                        .get(v1::GetSandboxRequest { sandbox: "nobody".into() })
+                        .await
+                        .map(drop),
                 };
                 (number % 3 == 2, answer)
             })
@@ -210,7 +214,7 @@ async fn a_thousand_streams_on_one_connection_are_cut_to_what_is_allowed() {
     assert!(refused >= 900 || types.contains(&GO_AWAY), "{refused} of {}", types.len());
     good.goes_on().await;
     drop(wire);
-    let calls = || place.audit().iter().filter(|line| line["method"] == "ExecuteStream").count();
+    let calls = || place.audit().iter().filter(|line| line["method"] == "Sandboxes/ExecuteStream").count();
     until("given up", || calls() > 0).await;
     good.finish().await;
     assert!(calls() <= 50, "{}", calls());

@@ -1,6 +1,7 @@
 //! Idempotency keys: a program runs once, however often and by however many it is asked for.
 
 use rekindle_api::Code;
+use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::{self, ErrorReason};
 
 use crate::place::{Place, refused, shell, until};
@@ -23,7 +24,10 @@ async fn the_same_key_runs_the_program_once() {
     assert_eq!(guest.executed().len(), ran + 1);
     assert_eq!(answers.iter().map(|done| done.replayed).collect::<Vec<_>>(), [false, true, true]);
     for answer in &answers {
-        assert_eq!((answer.execution.as_str(), answer.exit_code), (answers[0].execution.as_str(), 4));
+        assert_eq!(
+            (answer.execution.as_str(), answer.ended()),
+            (answers[0].execution.as_str(), Some(Outcome::ExitCode(4)))
+        );
         assert_eq!(answer.stdout, answers[0].stdout);
     }
     let other = client.sandboxes.execute(keyed(&id, "echo twice", "k")).await;
@@ -111,7 +115,7 @@ async fn a_run_that_failed_frees_its_key_and_an_end_is_told_to_everyone_who_wait
     for call in calls {
         let lost = call.await.expect("no panic");
         let detail = refused(lost, Code::Unavailable, ErrorReason::VmLost);
-        assert_eq!(detail.end.expect("how it ended").reason(), v1::EndReason::VmLost);
+        assert_eq!(detail.end.expect("how it ended").reason(), v1::SandboxEndReason::VmLost);
     }
 }
 
@@ -139,7 +143,7 @@ async fn a_result_that_had_to_make_room_is_told_to_be_gone_and_its_program_does_
     // Eleven of them are more than the mebibyte that is kept.
     let line = format!("echo {}", "x".repeat(99_000));
     let large = |number: u32| v1::ExecuteRequest {
-        output_limit: 100_000,
+        output_limit: Some(100_000),
         ..keyed(&id, &line, &format!("large-{number}"))
     };
     for number in 0..11 {
@@ -147,7 +151,7 @@ async fn a_result_that_had_to_make_room_is_told_to_be_gone_and_its_program_does_
     }
     let ran = guest.executed().len();
     let gone = refused(client.sandboxes.execute(large(0)).await, Code::AlreadyExists, ErrorReason::KeyReused);
-    assert!(!gone.retryable && gone.hint.contains("has run"), "{gone:?}");
+    assert!(!gone.retryable && gone.hint.contains("not done again"), "{gone:?}");
     let kept = client.sandboxes.execute(large(10)).await.expect("the latest is kept").into_inner();
     assert!(kept.replayed);
     assert_eq!(guest.executed().len(), ran);

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use rekindle::engine::Operation;
 use rekindle::engine::fake::Fault;
-use rekindle::service::{Caller, CreateSpec, EndReason, SandboxState, SandboxView, Service, ServiceConfig};
+use rekindle::service::{
+    Caller, CreateSpec, EndReason, SandboxState, SandboxView, Service, ServiceConfig, TimelineOutcome,
+};
 use rekindle_api::Code;
 use rekindle_api::v1::{self, ErrorReason};
 use rekindle_fake_guest::Manner;
 use tokio::time::{advance, pause};
 
-use crate::place::{Place, SOON, Wishes, in_time, output, refused, shell, until};
+use crate::place::{Place, SOON, Wishes, in_time, millis, output, refused, shell, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -18,7 +20,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn made(service: &Service, ttl: u64, idle: u64) -> SandboxView {
     let idle_timeout = (idle > 0).then(|| SECOND * u32::try_from(idle).expect("small"));
     let spec = CreateSpec { ttl: Some(Duration::from_secs(ttl)), idle_timeout, ..CreateSpec::default() };
-    service.create(&Caller::local(), spec).await.expect("created")
+    service.create(&Caller::local(), spec, "").await.expect("created")
 }
 
 async fn state(service: &Service, made: &SandboxView) -> (SandboxState, Option<EndReason>) {
@@ -68,7 +70,7 @@ async fn an_idle_sandbox_ends_and_one_with_a_call_under_way_is_not_idle() {
         cwd: String::new(),
         timeout: Some(60 * SECOND),
         memory_bytes: 0,
-        output_limit: 0,
+        output_limit: None,
     };
     let began = tokio::time::Instant::now();
     let ran = service.execute(&Caller::local(), made.id.as_str(), spec, Default::default(), "").await;
@@ -179,9 +181,9 @@ async fn a_transition_whose_caller_goes_away_is_made_to_its_end() {
         advance(2 * SECOND).await;
         until("done", || place.machine().is_paused() == (wanted == SandboxState::Paused)).await;
         until("recorded", || {
-            service
-                .timeline(&caller, id)
-                .is_ok_and(|timeline| timeline.entries.back().is_some_and(|entry| entry.outcome == "ok"))
+            service.timeline(&caller, id).is_ok_and(|timeline| {
+                timeline.entries.back().is_some_and(|entry| entry.outcome == TimelineOutcome::Done)
+            })
         })
         .await;
         assert_eq!(state(service, &made).await.0, wanted, "what is recorded is what the machine does");
@@ -235,7 +237,7 @@ async fn a_timeout_can_be_changed_within_the_longest_life() {
     let place = Place::with(Wishes { service, ..Wishes::default() }).await;
     let (service, caller) = (&place.service, Caller::local());
     let too_long = CreateSpec { ttl: Some(101 * SECOND), ..CreateSpec::default() };
-    service.create(&caller, too_long).await.expect_err("beyond the maximum");
+    service.create(&caller, too_long, "").await.expect_err("beyond the maximum");
     let made = made(service, 40, 0).await;
     pause();
     advance(30 * SECOND).await;
@@ -257,7 +259,7 @@ async fn over_the_wire_a_pause_is_refused_while_busy_and_calls_are_while_paused(
     let place = Place::new().await;
     let mut client = place.client().await;
     let (id, guest) = place.sandbox(&mut client).await;
-    let pause = || v1::PauseRequest { sandbox: id.clone() };
+    let pause = || v1::PauseSandboxRequest { sandbox: id.clone() };
     let busy = tokio::spawn({
         let (mut client, request) = (client.clone(), shell(&id, "sleep 600000"));
         async move { client.sandboxes.execute(request).await }
@@ -277,13 +279,14 @@ async fn over_the_wire_a_pause_is_refused_while_busy_and_calls_are_while_paused(
         }
     })
     .await;
-    assert_eq!((paused.state(), paused.expires_at_millis), (v1::SandboxState::Paused, 0));
+    assert_eq!((paused.state(), paused.expires_at), (v1::SandboxState::Paused, None));
     let late = client.sandboxes.execute(shell(&id, "true")).await;
     refused(late, Code::FailedPrecondition, ErrorReason::SandboxPaused);
-    let look = v1::StatRequest { sandbox: id.clone(), path: "x".into() };
-    refused(client.sandboxes.stat(look).await, Code::FailedPrecondition, ErrorReason::SandboxPaused);
-    let resumed = client.sandboxes.resume(v1::ResumeRequest { sandbox: id.clone() }).await.expect("resumed");
-    assert!(resumed.into_inner().expires_at_millis > 0);
+    let look = v1::StatFileRequest { sandbox: id.clone(), path: "x".into() };
+    refused(client.files.stat(look).await, Code::FailedPrecondition, ErrorReason::SandboxPaused);
+    let resumed =
+        client.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: id.clone() }).await.expect("resumed");
+    assert!(resumed.into_inner().expires_at.is_some());
     assert_eq!(output(&mut client, &id, "echo again").await, "again\n");
 
     place.engine.inject(Operation::Pause, Fault::Fail("/secret/path of the host".into()));
@@ -295,7 +298,8 @@ async fn over_the_wire_a_pause_is_refused_while_busy_and_calls_are_while_paused(
     assert!(!status.message().contains("secret"), "{status:?}");
     assert_eq!(output(&mut client, &id, "echo still").await, "still\n", "it goes on as it was");
     client.sandboxes.pause(pause()).await.expect("paused");
-    let gone = client.sandboxes.destroy(v1::DestroyRequest { sandbox: id }).await.expect("also while paused");
+    let gone =
+        client.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: id }).await.expect("also while paused");
     assert_eq!(gone.into_inner().state(), v1::SandboxState::Ended);
 }
 
@@ -303,26 +307,26 @@ async fn over_the_wire_a_pause_is_refused_while_busy_and_calls_are_while_paused(
 async fn over_the_wire_time_runs_out_for_the_call_under_way_too() {
     let place = Place::new().await;
     let mut client = place.client().await;
-    let create = v1::CreateRequest { ttl_millis: 500, ..v1::CreateRequest::default() };
+    let create = v1::CreateSandboxRequest { ttl: millis(500), ..v1::CreateSandboxRequest::default() };
     let (id, _) = place.sandbox_with(&mut client, create).await;
     let call = client.sandboxes.execute(shell(&id, "sleep 600000"));
     let cut = tokio::time::timeout(SOON, call).await.expect("in time");
     let detail = refused(cut, Code::Unavailable, ErrorReason::SandboxEnded);
-    assert_eq!(detail.end.expect("how").reason(), v1::EndReason::Expired);
-    let beyond = v1::SetTimeoutRequest { sandbox: id, ttl_millis: 1000, idle_timeout_millis: 0 };
+    assert_eq!(detail.end.expect("how").reason(), v1::SandboxEndReason::Expired);
+    let beyond = v1::SetSandboxTimeoutRequest { sandbox: id, ttl: millis(1000), idle_timeout: None };
     refused(client.sandboxes.set_timeout(beyond).await, Code::FailedPrecondition, ErrorReason::SandboxEnded);
 }
 
 #[tokio::test]
 async fn a_lost_machine_and_a_lost_agent_are_told_to_the_call_in_get_and_in_watch() {
     for (machine, reason, end) in [
-        (true, ErrorReason::VmLost, v1::EndReason::VmLost),
-        (false, ErrorReason::AgentLost, v1::EndReason::AgentLost),
+        (true, ErrorReason::VmLost, v1::SandboxEndReason::VmLost),
+        (false, ErrorReason::AgentLost, v1::SandboxEndReason::AgentLost),
     ] {
         let place = Place::new().await;
         let mut client = place.client().await;
         let (id, guest) = place.sandbox(&mut client).await;
-        let watch = v1::WatchRequest { sandbox: id.clone(), ..v1::WatchRequest::default() };
+        let watch = v1::WatchSandboxesRequest { sandbox: id.clone(), ..v1::WatchSandboxesRequest::default() };
         let mut events = client.sandboxes.watch(watch).await.expect("watches").into_inner();
         let call = tokio::spawn({
             let (mut client, request) = (client.clone(), shell(&id, "sleep 600000"));
@@ -337,10 +341,14 @@ async fn a_lost_machine_and_a_lost_agent_are_told_to_the_call_in_get_and_in_watc
         let detail = refused(in_time("told", call).await.expect("no panic"), Code::Unavailable, reason);
         assert_eq!(detail.end.expect("how").reason(), end);
         let event = in_time("an event", events.message()).await.expect("watches").expect("an event");
-        assert_eq!(event.kind(), v1::EventKind::Ended);
+        assert_eq!(event.kind(), v1::SandboxEventKind::Ended);
         let told = event.sandbox.expect("a sandbox");
-        let got =
-            client.sandboxes.get(v1::GetRequest { sandbox: id.clone() }).await.expect("found").into_inner();
+        let got = client
+            .sandboxes
+            .get(v1::GetSandboxRequest { sandbox: id.clone() })
+            .await
+            .expect("found")
+            .into_inner();
         for sandbox in [told, got] {
             assert_eq!(sandbox.state(), v1::SandboxState::Ended);
             assert_eq!(sandbox.end.expect("an end").reason(), end);
@@ -349,5 +357,33 @@ async fn a_lost_machine_and_a_lost_agent_are_told_to_the_call_in_get_and_in_watc
         refused(late, Code::FailedPrecondition, ErrorReason::SandboxEnded);
         assert!(!place.machine().is_alive(), "nothing is left");
         until("room", || place.service.overview().pool.memory_mib.used == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn an_idle_timeout_can_be_set_changed_and_removed() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let create = v1::CreateSandboxRequest { idle_timeout: millis(90_000), ..Default::default() };
+    let (id, _) = place.sandbox_with(&mut client, create).await;
+    for (asked, then) in [
+        (None, millis(90_000)),
+        (millis(70_000), millis(70_000)),
+        (millis(0), None),
+        (None, None),
+        (millis(1_000_000), millis(1_000_000)),
+    ] {
+        let request = v1::SetSandboxTimeoutRequest { sandbox: id.clone(), ttl: None, idle_timeout: asked };
+        let set = client.sandboxes.set_timeout(request).await.expect("set").into_inner();
+        assert_eq!(set.idle_timeout, then, "after {asked:?}");
+    }
+    let negative = Some(rekindle_api::Duration { seconds: -1, nanos: 0 });
+    for (ttl, idle_timeout) in [(negative, None), (None, negative), (millis(0), None)] {
+        let request = v1::SetSandboxTimeoutRequest { sandbox: id.clone(), ttl, idle_timeout };
+        refused(
+            client.sandboxes.set_timeout(request).await,
+            Code::InvalidArgument,
+            ErrorReason::InvalidRequest,
+        );
     }
 }

@@ -1,6 +1,8 @@
 //! Live executions: output as it comes, input, signals, terminals, and callers that vanish.
 
-use rekindle_api::v1::{self, ErrorReason, Outcome, execute_event::Event, execute_input::Input};
+use rekindle_api::v1::execution_outcome::Outcome;
+use rekindle_api::v1::timeline_outcome::Outcome as Came;
+use rekindle_api::v1::{self, ErrorReason, execute_event::Event, execute_input::Input};
 use rekindle_api::{Code, Status, Streaming, client::Client};
 use tokio::sync::mpsc;
 
@@ -82,11 +84,11 @@ async fn output_arrives_while_the_program_runs() {
     assert_eq!(guest.running(), 1, "it still runs");
     live.send(Input::Signal(15)).await;
     let (_, done) = live.rest().await.expect("ended");
-    assert_eq!((done.outcome(), done.signal), (Outcome::Signaled, 15));
+    assert_eq!(done.ended(), Some(Outcome::Signal(15)));
 
     let live = Live::start(&mut client, start(&id, "err oops; fail 9", false)).await.expect("started");
     let (printed, done) = live.rest().await.expect("ended");
-    assert_eq!((&printed[..], done.exit_code), (&b"oops\n"[..], 9));
+    assert_eq!((&printed[..], done.ended()), (&b"oops\n"[..], Some(Outcome::ExitCode(9))));
     assert_eq!(done.stderr.expect("stderr").text, "oops\n");
 }
 
@@ -100,10 +102,10 @@ async fn input_is_live_until_it_is_ended() {
         live.send(Input::Stdin(text.into())).await;
         assert_eq!(live.next().await.expect("echoed"), Some(Event::Stdout(text.into())));
     }
-    live.send(Input::StdinEnd(true)).await;
+    live.send(Input::StdinEnd(v1::StdinEnd {})).await;
     let (_, done) = live.rest().await.expect("ended");
-    assert_eq!((done.outcome(), done.exit_code), (Outcome::Exited, 0));
-    let asked = v1::TimelineRequest { sandbox: id.clone() };
+    assert_eq!(done.ended(), Some(Outcome::ExitCode(0)));
+    let asked = v1::SandboxTimelineRequest { sandbox: id.clone() };
     let told = client.sandboxes.timeline(asked).await.expect("a record").into_inner().entries;
     assert_eq!((told[0].bytes_in, told[0].bytes_out), (3, 3), "what it read is counted as what it printed");
 
@@ -186,7 +188,7 @@ async fn words_that_make_no_sense_end_the_execution_with_a_reason() {
     let live = Live::start(&mut client, with()).await.expect("started");
     live.send(Input::Resize(v1::TerminalSize { rows: 50, columns: 132 })).await;
     live.send(Input::Signal(9)).await;
-    assert_eq!(live.rest().await.expect("resized, then killed").1.signal, 9);
+    assert_eq!(live.rest().await.expect("resized, then killed").1.ended(), Some(Outcome::Signal(9)));
     let live = Live::start(&mut client, with()).await.expect("started");
     live.send(Input::Resize(v1::TerminalSize { rows: 0, columns: 132 })).await;
     invalid(&live.refused().await);
@@ -205,7 +207,7 @@ async fn a_beginning_that_makes_no_sense_starts_nothing() {
     let wrong = [
         vec![],
         vec![v1::ExecuteInput::default()],
-        vec![word(Input::StdinEnd(true))],
+        vec![word(Input::StdinEnd(v1::StdinEnd {}))],
         vec![word(Input::Start(v1::ExecuteStart::default()))],
         vec![word(Input::Start(v1::ExecuteStart { request: Some(keyed), ..Default::default() }))],
         vec![word(Input::Start(v1::ExecuteStart { request: Some(fed), ..Default::default() }))],
@@ -245,9 +247,16 @@ async fn a_caller_that_vanishes_kills_its_program_and_a_deadline_does_too() {
     assert_eq!(late.code(), Code::DeadlineExceeded, "{late:?}");
     assert_eq!(crate::place::detail(&late).reason(), ErrorReason::Deadline);
     until("killed", || guest.running() == 0).await;
-    let entries =
-        client.sandboxes.timeline(v1::TimelineRequest { sandbox: id }).await.expect("told").into_inner();
-    assert!(entries.entries.iter().all(|entry| entry.outcome == "cancelled"), "{entries:?}");
+    let entries = client
+        .sandboxes
+        .timeline(v1::SandboxTimelineRequest { sandbox: id })
+        .await
+        .expect("told")
+        .into_inner();
+    assert!(
+        entries.entries.iter().all(|entry| matches!(entry.came(), Some(Came::Cancelled(_)))),
+        "{entries:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -271,7 +280,7 @@ async fn a_caller_that_breaks_off_does_not_end_the_input_in_good_order() {
         assert!(guest.file("done").is_none(), "the program took half of its input for all of it");
     }
     let live = Live::start(&mut client, start(&id, "cat; write done yes", true)).await.expect("started");
-    live.send(Input::StdinEnd(true)).await;
+    live.send(Input::StdinEnd(v1::StdinEnd {})).await;
     live.rest().await.expect("ended");
     assert!(guest.file("done").is_some());
 }

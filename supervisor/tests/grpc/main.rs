@@ -17,4 +17,5 @@ mod sandboxes;
 mod shutdown;
 mod strangers;
 mod tokens;
+mod unread;
 mod watch;

@@ -28,6 +28,11 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tonic::Response;
 
+/// Milliseconds as the API has them.
+pub fn millis(millis: u64) -> Option<rekindle_api::Duration> {
+    Some(rekindle_api::time::duration(Duration::from_millis(millis)))
+}
+
 /// Longer than anything takes, also on a busy machine.
 pub const SOON: Duration = Duration::from_secs(60);
 /// Memory of a machine of the test's template.
@@ -143,10 +148,14 @@ impl Place {
 
     /// A sandbox and its guest.
     pub async fn sandbox(&self, client: &mut Client) -> (String, Guest) {
-        self.sandbox_with(client, v1::CreateRequest::default()).await
+        self.sandbox_with(client, v1::CreateSandboxRequest::default()).await
     }
 
-    pub async fn sandbox_with(&self, client: &mut Client, request: v1::CreateRequest) -> (String, Guest) {
+    pub async fn sandbox_with(
+        &self,
+        client: &mut Client,
+        request: v1::CreateSandboxRequest,
+    ) -> (String, Guest) {
         let created = client.sandboxes.create(request).await.expect("created").into_inner();
         (created.id, self.guests.all().pop().expect("a guest"))
     }

@@ -7,19 +7,19 @@ use rekindle_api::client::Client;
 use rekindle_api::v1::{self, ErrorReason};
 use tokio::task::JoinHandle;
 
-use crate::place::{MIB, Place, SOON, Wishes, detail, token, until};
+use crate::place::{MIB, Place, SOON, Wishes, detail, millis, token, until};
 
 /// The longest wait the server allows by default.
 const LONGEST: u64 = 60_000;
 
-fn create(cpu_millis: u32, queue_millis: u64) -> v1::CreateRequest {
-    let limits = Some(v1::Limits { cpu_millis, ..Default::default() });
-    v1::CreateRequest { limits, queue_millis, ..Default::default() }
+fn create(milli_cpus: u32, wait: u64) -> v1::CreateSandboxRequest {
+    let limits = Some(v1::Limits { milli_cpus, ..Default::default() });
+    v1::CreateSandboxRequest { limits, queue_timeout: millis(wait), ..Default::default() }
 }
 
 type Created = Result<tonic::Response<v1::Sandbox>, rekindle_api::Status>;
 
-fn in_the_background(client: &Client, request: v1::CreateRequest) -> JoinHandle<Created> {
+fn in_the_background(client: &Client, request: v1::CreateSandboxRequest) -> JoinHandle<Created> {
     let mut client = client.clone();
     tokio::spawn(async move { client.sandboxes.create(request).await })
 }
@@ -69,7 +69,7 @@ async fn one_tenant_does_not_fill_the_queue() {
     assert_eq!(third.code(), Code::ResourceExhausted);
     let told = detail(&third);
     assert_eq!(told.reason(), ErrorReason::QueueFull, "{third:?}");
-    assert!(told.retryable && told.retry_after_millis > 0, "{told:?}");
+    assert!(told.retryable && told.retry_after.is_some(), "{told:?}");
     waiting.push(in_the_background(&modest, create(2_000, LONGEST)));
     until("another tenant has a place", || place.service.overview().pool.queued == 3).await;
     waiting.iter().for_each(JoinHandle::abort);
@@ -79,11 +79,11 @@ async fn one_tenant_does_not_fill_the_queue() {
 async fn nobody_may_ask_to_wait_longer_than_the_server_allows() {
     let place = Place::new().await;
     let mut client = place.client().await;
-    for queue_millis in [LONGEST + 1, 86_400_000, u64::MAX] {
-        let refused = client.sandboxes.create(create(0, queue_millis)).await.expect_err("too long");
+    for wait in [LONGEST + 1, 86_400_000, u64::MAX] {
+        let refused = client.sandboxes.create(create(0, wait)).await.expect_err("too long");
         assert_eq!(refused.code(), Code::InvalidArgument);
         assert_eq!(detail(&refused).reason(), ErrorReason::LimitExceeded);
-        assert!(refused.message().contains("60000"), "{}", refused.message());
+        assert!(refused.message().contains("at most 60s"), "{}", refused.message());
     }
     client.sandboxes.create(create(0, LONGEST)).await.expect("created");
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use rekindle::grpc::ServerHandle;
 use rekindle_api::Code;
-use rekindle_api::v1::{self, EndReason, ErrorReason};
+use rekindle_api::v1::{self, ErrorReason, SandboxEndReason};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::place::{MIB, Place, SOON, Wishes, in_time, refused, shell, until};
+use crate::place::{MIB, Place, SOON, Wishes, in_time, millis, refused, shell, until};
 
 #[tokio::test]
 async fn calls_under_way_finish_and_nothing_new_begins() {
@@ -27,15 +27,16 @@ async fn calls_under_way_finish_and_nothing_new_begins() {
         async move { service.shut_down(SOON).await }
     });
     until("draining", || place.service.overview().draining).await;
-    let late = client.sandboxes.create(v1::CreateRequest::default()).await;
+    let late = client.sandboxes.create(v1::CreateSandboxRequest::default()).await;
     let detail = refused(late, Code::Unavailable, ErrorReason::ShuttingDown);
     assert!(detail.retryable && !detail.hint.is_empty());
     let done = in_time("the call", call).await.expect("no panic").expect("it may finish").into_inner();
     assert_eq!(done.stdout.expect("stdout").text, "done\n");
     in_time("the end", ending).await.expect("no panic");
     for sandbox in [id, other] {
-        let gone = client.sandboxes.get(v1::GetRequest { sandbox }).await.expect("a record").into_inner();
-        assert_eq!(gone.end.expect("an end").reason(), EndReason::Shutdown);
+        let gone =
+            client.sandboxes.get(v1::GetSandboxRequest { sandbox }).await.expect("a record").into_inner();
+        assert_eq!(gone.end.expect("an end").reason(), SandboxEndReason::Shutdown);
     }
     assert!(place.engine.machines().iter().all(|machine| !machine.is_alive()));
 }
@@ -49,14 +50,14 @@ async fn at_the_end_of_the_drain_calls_are_cut_off_and_told_why() {
         let (mut client, request) = (client.clone(), shell(&id, "sleep 600000"));
         async move { client.sandboxes.execute(request).await }
     });
-    let watch = v1::WatchRequest::default();
+    let watch = v1::WatchSandboxesRequest::default();
     let mut events = client.sandboxes.watch(watch).await.expect("watches").into_inner();
     until("under way", || place.guests.all().iter().any(|guest| guest.running() == 1)).await;
     in_time("the end", place.service.shut_down(Duration::from_millis(200))).await;
     let detail = refused(call.await.expect("no panic"), Code::Unavailable, ErrorReason::SandboxEnded);
-    assert_eq!(detail.end.expect("how").reason(), EndReason::Shutdown);
+    assert_eq!(detail.end.expect("how").reason(), SandboxEndReason::Shutdown);
     let event = in_time("an event", events.message()).await.expect("watches").expect("an event");
-    assert_eq!(event.sandbox.expect("a sandbox").end.expect("an end").reason(), EndReason::Shutdown);
+    assert_eq!(event.sandbox.expect("a sandbox").end.expect("an end").reason(), SandboxEndReason::Shutdown);
     assert_eq!(place.service.overview().pool.memory_mib.used, 0, "parked machines are gone too");
     assert!(place.engine.machines().iter().all(|machine| !machine.is_alive()));
 }
@@ -69,7 +70,8 @@ async fn a_creation_that_waits_for_room_is_refused_by_a_shutdown() {
     place.sandbox(&mut client).await;
     let waiting = tokio::spawn({
         let mut client = client.clone();
-        let request = v1::CreateRequest { queue_millis: 60_000, ..v1::CreateRequest::default() };
+        let request =
+            v1::CreateSandboxRequest { queue_timeout: millis(60_000), ..v1::CreateSandboxRequest::default() };
         async move { client.sandboxes.create(request).await }
     });
     until("queued", || place.service.overview().pool.queued == 1).await;

@@ -59,10 +59,10 @@ async fn push(io: &mut UnixStream, bytes: &[u8], most: usize) -> usize {
 async fn without_a_token_a_call_is_refused_on_its_headers_and_its_body_is_not_read() {
     let (place, good, _dir) = guarded(ConnectionLimits::default()).await;
     let methods = [
-        ("/rekindle.v1.Sandboxes/Execute", "Execute"),
-        ("/rekindle.v1.Sandboxes/Upload", "Upload"),
-        ("/rekindle.v1.Sandboxes/ExecuteStream", "ExecuteStream"),
-        ("/rekindle.v1.Host/Status", "Status"),
+        ("/rekindle.v1.Sandboxes/Execute", "Sandboxes/Execute"),
+        ("/rekindle.v1.Files/Upload", "Files/Upload"),
+        ("/rekindle.v1.Sandboxes/ExecuteStream", "Sandboxes/ExecuteStream"),
+        ("/rekindle.v1.Host/Status", "Host/Status"),
         ("/rekindle.v1.Sandboxes/Nothing", "unknown"),
         ("/anything", "unknown"),
     ];
@@ -95,23 +95,29 @@ async fn what_an_admitted_caller_garbles_leaves_one_line_each() {
     let mut send = raw::connect(&place.socket()).await;
     let oversized = [&[0][..], &(1_u32 << 30).to_be_bytes()].concat();
     for (path, message, method, reason) in [
-        (raw::EXECUTE, raw::framed(&[0xff; 100]), "Execute", "malformed_request"),
-        (raw::EXECUTE, oversized.clone().into(), "Execute", "malformed_request"),
-        (raw::EXECUTE, vec![9, 0, 0, 0, 0].into(), "Execute", "malformed_request"),
+        (raw::EXECUTE, raw::framed(&[0xff; 100]), "Sandboxes/Execute", "malformed_request"),
+        (raw::EXECUTE, oversized.clone().into(), "Sandboxes/Execute", "malformed_request"),
+        (raw::EXECUTE, vec![9, 0, 0, 0, 0].into(), "Sandboxes/Execute", "malformed_request"),
         (
             "/rekindle.v1.Sandboxes/ExecuteStream",
             raw::framed(&[0xff; 100]),
-            "ExecuteStream",
+            "Sandboxes/ExecuteStream",
             "malformed_request",
         ),
-        ("/rekindle.v1.Sandboxes/Upload", oversized.into(), "Upload", "malformed_request"),
+        ("/rekindle.v1.Files/Upload", oversized.into(), "Files/Upload", "malformed_request"),
         ("/rekindle.v1.Sandboxes/Nothing", raw::framed(&[]), "unknown", "unknown_method"),
         ("/anything", raw::framed(&[]), "unknown", "unknown_method"),
     ] {
         let before = place.audit().len();
         let (answer, mut body) = raw::call(&mut send, path, good.clone()).await;
         let _ = body.send_data(message, true);
-        assert_ne!(raw::status(answer).await.code(), Code::Ok, "{path}");
+        let status = raw::status(answer).await;
+        assert_ne!(status.code(), Code::Ok, "{path}");
+        let told = crate::place::detail(&status);
+        assert!(
+            !told.hint.is_empty() && told.reason() != rekindle_api::v1::ErrorReason::Unspecified,
+            "{path}: {told:?}"
+        );
         until("a line", || place.audit().len() > before).await;
         assert_eq!(
             lines(&place).split_off(before),
@@ -221,7 +227,7 @@ async fn the_networks_places_are_not_the_sockets_and_no_address_takes_them_all()
         }
     };
     let mut client = in_time("a place", client).await;
-    client.sandboxes.list(v1::ListRequest::default()).await.expect("served");
+    client.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect("served");
 }
 
 #[tokio::test]
@@ -245,10 +251,12 @@ async fn when_strangers_have_all_places_of_the_network_the_socket_still_serves()
     }
     for _ in 0..8 {
         let mut local = place.client().await;
-        in_time("an answer", local.sandboxes.list(v1::ListRequest::default())).await.expect("served");
+        in_time("an answer", local.sandboxes.list(v1::ListSandboxesRequest::default()))
+            .await
+            .expect("served");
     }
     // The network is served again once the strangers are gone.
     drop(strangers);
     let mut client = in_time("a place", over_tls(&place, &ca, Some(&secret))).await;
-    client.sandboxes.list(v1::ListRequest::default()).await.expect("served");
+    client.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect("served");
 }

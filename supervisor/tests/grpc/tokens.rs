@@ -10,7 +10,7 @@ use rekindle_api::v1::{self, ErrorReason, execute_event::Event};
 use rekindle_api::{Code, Status, Streaming};
 
 use crate::live::{Live, start};
-use crate::place::{MIB, Place, Wishes, detail, in_time, refused, shell, token, until};
+use crate::place::{MIB, Place, Wishes, detail, in_time, millis, refused, shell, token, until};
 
 const ALL: [Scope; 3] = [Scope::Create, Scope::Exec, Scope::Files];
 
@@ -20,7 +20,7 @@ async fn quotas_bound_a_tenant_and_are_given_back() {
     let file = dir.path().join("tokens.toml");
     let secret = |id: &str, quota| token(&file, id, id, &ALL, quota);
     let count = secret("count", Quota { max_sandboxes: Some(3), ..Quota::default() });
-    let cpu = secret("cpu", Quota { max_cpu_millis: Some(2500), ..Quota::default() });
+    let cpu = secret("cpu", Quota { max_milli_cpus: Some(2500), ..Quota::default() });
     let memory = secret("memory", Quota { max_memory_mib: Some(MIB + 10), ..Quota::default() });
     let disk = secret("disk", Quota { max_disk_mib: Some(16 + 10), ..Quota::default() });
     let place = Place::with(Wishes { tokens: Some(file.clone()), ..Wishes::default() }).await;
@@ -28,7 +28,7 @@ async fn quotas_bound_a_tenant_and_are_given_back() {
     let tries: Vec<_> = (0..12)
         .map(|_| {
             let mut client = client.clone();
-            tokio::spawn(async move { client.sandboxes.create(v1::CreateRequest::default()).await })
+            tokio::spawn(async move { client.sandboxes.create(v1::CreateSandboxRequest::default()).await })
         })
         .collect();
     let mut made = Vec::new();
@@ -40,18 +40,26 @@ async fn quotas_bound_a_tenant_and_are_given_back() {
     }
     assert_eq!(made.len(), 3, "not one more, also at once");
     let mut client = client;
-    client.sandboxes.destroy(v1::DestroyRequest { sandbox: made[0].clone() }).await.expect("destroyed");
-    client.sandboxes.create(v1::CreateRequest::default()).await.expect("there is room again");
+    client
+        .sandboxes
+        .destroy(v1::DestroySandboxRequest { sandbox: made[0].clone() })
+        .await
+        .expect("destroyed");
+    client.sandboxes.create(v1::CreateSandboxRequest::default()).await.expect("there is room again");
     // What fails to start gives its part back too.
-    client.sandboxes.destroy(v1::DestroyRequest { sandbox: made[1].clone() }).await.expect("destroyed");
+    client
+        .sandboxes
+        .destroy(v1::DestroySandboxRequest { sandbox: made[1].clone() })
+        .await
+        .expect("destroyed");
     place
         .engine
         .inject(rekindle::engine::Operation::Prepare, rekindle::engine::fake::Fault::Fail("no".into()));
-    client.sandboxes.create(v1::CreateRequest::default()).await.expect_err("it does not start");
-    client.sandboxes.create(v1::CreateRequest::default()).await.expect("its place is free");
+    client.sandboxes.create(v1::CreateSandboxRequest::default()).await.expect_err("it does not start");
+    client.sandboxes.create(v1::CreateSandboxRequest::default()).await.expect("its place is free");
 
-    let sized = |cpu_millis| v1::CreateRequest {
-        limits: Some(v1::Limits { cpu_millis, ..Default::default() }),
+    let sized = |milli_cpus| v1::CreateSandboxRequest {
+        limits: Some(v1::Limits { milli_cpus, ..Default::default() }),
         ..Default::default()
     };
     let mut client = place.client_with(Some(&cpu)).await;
@@ -62,8 +70,8 @@ async fn quotas_bound_a_tenant_and_are_given_back() {
     client.sandboxes.create(sized(500)).await.expect("exactly");
     for secret in [&memory, &disk] {
         let mut client = place.client_with(Some(secret)).await;
-        client.sandboxes.create(v1::CreateRequest::default()).await.expect("within");
-        let more = client.sandboxes.create(v1::CreateRequest::default()).await;
+        client.sandboxes.create(v1::CreateSandboxRequest::default()).await.expect("within");
+        let more = client.sandboxes.create(v1::CreateSandboxRequest::default()).await;
         refused(more, Code::ResourceExhausted, ErrorReason::QuotaExceeded);
     }
 }
@@ -76,7 +84,7 @@ async fn tokens_are_read_again_while_serving_and_a_bad_file_changes_nothing() {
     let wishes = Wishes { tokens: Some(file.clone()), socket_requires_token: true, ..Wishes::default() };
     let place = Place::with(wishes).await;
     let mut anyone = place.client().await;
-    let refusal = anyone.sandboxes.list(v1::ListRequest::default()).await;
+    let refusal = anyone.sandboxes.list(v1::ListSandboxesRequest::default()).await;
     refused(refusal, Code::Unauthenticated, ErrorReason::Unauthenticated);
     let mut client = place.client_with(Some(&first)).await;
     place.sandbox(&mut client).await;
@@ -85,7 +93,7 @@ async fn tokens_are_read_again_while_serving_and_a_bad_file_changes_nothing() {
     let mut newer = place.client_with(Some(&second)).await;
     let listed = in_time("read again", async {
         loop {
-            if let Ok(listed) = newer.sandboxes.list(v1::ListRequest::default()).await {
+            if let Ok(listed) = newer.sandboxes.list(v1::ListSandboxesRequest::default()).await {
                 return listed.into_inner();
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -93,13 +101,13 @@ async fn tokens_are_read_again_while_serving_and_a_bad_file_changes_nothing() {
     })
     .await;
     assert_eq!(listed.sandboxes.len(), 1, "the tenant's, whichever token made it");
-    let refusal = client.sandboxes.list(v1::ListRequest::default()).await;
+    let refusal = client.sandboxes.list(v1::ListSandboxesRequest::default()).await;
     refused(refusal, Code::Unauthenticated, ErrorReason::Unauthenticated);
     fs::write(&file, "this is no list of tokens").expect("written");
     place.authenticator.reload();
     tokio::time::sleep(Duration::from_millis(1200)).await;
-    newer.sandboxes.list(v1::ListRequest::default()).await.expect("the old ones count");
-    newer.sandboxes.list(v1::ListRequest::default()).await.expect("and still do");
+    newer.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect("the old ones count");
+    newer.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect("and still do");
 }
 
 fn unauthenticated(status: &Status) {
@@ -108,7 +116,7 @@ fn unauthenticated(status: &Status) {
 }
 
 /// How a watch ends.
-async fn end(mut watch: Streaming<v1::Event>) -> Status {
+async fn end(mut watch: Streaming<v1::SandboxEvent>) -> Status {
     in_time("the end of the watch", async {
         loop {
             match watch.message().await {
@@ -130,8 +138,10 @@ async fn a_removed_tokens_calls_end_and_those_of_others_go_on() {
     let mut client = place.client_with(Some(&gone)).await;
     let mut other = place.client_with(Some(&kept)).await;
     let (id, guest) = place.sandbox(&mut client).await;
-    let watch = client.sandboxes.watch(v1::WatchRequest::default()).await.expect("watches").into_inner();
-    let mut others = other.sandboxes.watch(v1::WatchRequest::default()).await.expect("watches").into_inner();
+    let watch =
+        client.sandboxes.watch(v1::WatchSandboxesRequest::default()).await.expect("watches").into_inner();
+    let mut others =
+        other.sandboxes.watch(v1::WatchSandboxesRequest::default()).await.expect("watches").into_inner();
     let live = Live::start(&mut client, start(&id, "cat", true)).await.expect("started");
     // Nobody reads what this one prints.
     let mut stalled_caller = place.client_with(Some(&gone)).await;
@@ -152,11 +162,11 @@ async fn a_removed_tokens_calls_end_and_those_of_others_go_on() {
     let ended = lines.iter().filter(|line| line["reason"] == "token_revoked" && line["decision"] == "denied");
     let mut methods: Vec<_> = ended.map(|line| line["method"].as_str().expect("a method")).collect();
     methods.sort_unstable();
-    assert_eq!(methods, ["Execute", "ExecuteStream", "ExecuteStream"]);
+    assert_eq!(methods, ["Sandboxes/Execute", "Sandboxes/ExecuteStream", "Sandboxes/ExecuteStream"]);
     drop(stalled);
 
     assert_eq!(going_on.next().await.expect("goes on"), Some(Event::Stdout("on\n".into())));
-    let longer = v1::SetTimeoutRequest { sandbox: id, ttl_millis: 60_000, idle_timeout_millis: 0 };
+    let longer = v1::SetSandboxTimeoutRequest { sandbox: id, ttl: millis(60_000), idle_timeout: None };
     other.sandboxes.set_timeout(longer).await.expect("changed");
     in_time("an event", others.message()).await.expect("goes on").expect("an event");
 }
@@ -175,7 +185,7 @@ async fn a_watch_ends_when_its_token_expires() {
     let secret = tokens::create(&file, &new).expect("a token").secret.reveal().to_owned();
     let place = Place::with(Wishes { tokens: Some(file), ..Wishes::default() }).await;
     let mut client = place.client_with(Some(&secret)).await;
-    match client.sandboxes.watch(v1::WatchRequest::default()).await {
+    match client.sandboxes.watch(v1::WatchSandboxesRequest::default()).await {
         Ok(watch) => unauthenticated(&end(watch.into_inner()).await),
         // A machine that takes longer than that to get here.
         Err(late) => unauthenticated(&late),
@@ -198,10 +208,13 @@ async fn strangers_do_not_fill_the_audit_log() {
         assert!(tokio::time::Instant::now() < deadline, "every call has its line");
         // One connection is not read for ever.
         let stranger = place.client().await;
-        let calls = (0..100).map(|_| {
-            let mut stranger = stranger.clone();
-            async move { stranger.sandboxes.list(v1::ListRequest::default()).await.expect_err("refused") }
-        });
+        let calls =
+            (0..100).map(|_| {
+                let mut stranger = stranger.clone();
+                async move {
+                    stranger.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect_err("refused")
+                }
+            });
         for refusal in futures::future::join_all(calls).await {
             unauthenticated(&refusal);
             sent += 1;

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use rekindle::agent::{Code, ExecuteRequest, Finished, Language, Outcome, Program};
 use rekindle::vm::Vm;
-
-/// Longest a program of a test may take on a slow, busy host.
-const PATIENCE: Duration = Duration::from_secs(240);
+use rekindle_test_support::wait::PATIENCE;
 
 /// A line for the shell.
 #[must_use]

@@ -84,7 +84,7 @@ impl Lab {
         let (engine, _) = detect::detect(EngineChoice::Forced(engine()), None)
             .map_err(|error| error.to_string().replace('\n', "; "))?;
         let dirs = Dirs::find().map_err(|error| error.to_string())?;
-        let artifacts = Artifacts::new(&dirs.cache);
+        let artifacts = Artifacts::of(&dirs);
         let recipe = recipe();
         let source = find(&artifacts, &recipe, "minimal")?;
 

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rekindle_api::client::{Client, Target};
-use rekindle_api::v1::{PoolLevel, StatusRequest, StatusResponse};
+use rekindle_api::v1::{HostStatusRequest, HostStatusResponse, PoolLevel};
+use rekindle_test_support::wait::{PATIENCE, until_answer};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout};
 use tokio::time::timeout;
@@ -18,10 +18,6 @@ use tokio::time::timeout;
 use crate::cli::command;
 use crate::{leftovers, sweeper};
 
-/// Longest wait for a server to serve, to fill its pool or to end, on a slow, busy host.
-const PATIENCE: Duration = Duration::from_secs(240);
-/// How often something that has no event is looked at.
-const LOOK: Duration = Duration::from_millis(50);
 /// What a server says when it serves.
 const READY: &str = "serving on unix:";
 const READY_TLS: &str = "serving on https://";
@@ -160,8 +156,8 @@ impl Server {
     ///
     /// # Panics
     /// When it does not say.
-    pub async fn status(&self) -> StatusResponse {
-        self.client().await.host.status(StatusRequest {}).await.expect("a status").into_inner()
+    pub async fn status(&self) -> HostStatusResponse {
+        self.client().await.host.status(HostStatusRequest {}).await.expect("a status").into_inner()
     }
 
     /// Waits until the pool has `parked` machines and `prespawned` monitors, and makes no more.
@@ -170,16 +166,12 @@ impl Server {
     /// When that does not happen.
     pub async fn filled(&self, parked: u32, prespawned: u32) -> PoolLevel {
         let mut client = self.client().await;
-        let began = Instant::now();
-        loop {
-            let status = client.host.status(StatusRequest {}).await.expect("a status").into_inner();
+        until_answer("the pool is filled", async || {
+            let status = client.host.status(HostStatusRequest {}).await.expect("a status").into_inner();
             let level = status.pools.into_iter().next().expect("a pool");
-            if (level.parked, level.prespawned, level.filling) == (parked, prespawned, 0) {
-                return level;
-            }
-            assert!(began.elapsed() < PATIENCE, "the pool does not fill: {level:?}: {}", self.log());
-            tokio::time::sleep(LOOK).await;
-        }
+            ((level.parked, level.prespawned, level.filling) == (parked, prespawned, 0)).then_some(level)
+        })
+        .await
     }
 
     /// What its process holds now.

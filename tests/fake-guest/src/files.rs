@@ -75,7 +75,7 @@ impl Files {
     pub(crate) fn mkdir(&mut self, request: &wire::MkdirRequest) -> Result<wire::FileInfo, Refused> {
         let path = absolute(&request.path);
         match self.nodes.get(&path) {
-            Some(node) if node.content.is_none() && request.parents => {}
+            Some(node) if node.content.is_none() && request.parents && !request.must_not_exist => {}
             Some(_) => return Err((ErrorCode::AlreadyExists, "it exists")),
             None if self.file_on_the_way(&path) => {
                 return Err((ErrorCode::NotADirectory, "a parent is a file"));
@@ -84,6 +84,36 @@ impl Files {
             None => self.make_directory(&path, if request.mode == 0 { 0o755 } else { request.mode }),
         }
         self.stat(&request.path)
+    }
+
+    pub(crate) fn rename(&mut self, request: &wire::RenameRequest) -> Result<wire::FileInfo, Refused> {
+        let (from, to) = (absolute(&request.from), absolute(&request.to));
+        let source = self.nodes.get(&from).ok_or(NOT_FOUND)?.clone();
+        match self.nodes.get(&to) {
+            Some(_) if request.must_not_exist => return Err((ErrorCode::AlreadyExists, "it exists")),
+            Some(node) => match (source.content.is_some(), node.content.is_some()) {
+                (true, false) => return Err((ErrorCode::IsADirectory, "a directory is there")),
+                (false, true) => return Err((ErrorCode::NotADirectory, "a file is there")),
+                (false, false) if from != to && self.below(&to).next().is_some() => {
+                    return Err((ErrorCode::NotEmpty, "the directory is not empty"));
+                }
+                _ => {}
+            },
+            None if to.starts_with(&prefix(&from)) => {
+                return Err((ErrorCode::InvalidArgument, "a directory cannot be moved into itself"));
+            }
+            None if self.file_on_the_way(&to) => {
+                return Err((ErrorCode::NotADirectory, "a parent is a file"));
+            }
+            None => self.make_directory(parent(&to), 0o755),
+        }
+        let below: Vec<Vec<u8>> = self.below(&from).map(|(path, _)| path.clone()).collect();
+        for path in below.into_iter().chain([from.clone()]) {
+            if let Some(node) = self.nodes.remove(&path) {
+                self.nodes.insert([&to[..], &path[from.len()..]].concat(), node);
+            }
+        }
+        self.stat(&request.to)
     }
 
     pub(crate) fn remove(&mut self, path: &[u8], recursive: bool) -> Result<(), Refused> {

@@ -75,11 +75,15 @@ async fn operation(guest: Guest, mut stream: Stream, hang_up: Arc<Notify>, boote
         Op::Upload(request) => return files::upload(&guest, request, stream).await,
         Op::Download(request) => return files::download(&guest, &request, stream).await,
         Op::List(request) => return files::list(&guest, &request, stream).await,
-        Op::Signal(request) if guest.signal(request.execution, request.signal) => Ok(done()),
+        Op::Signal(request) if request.signal == 0 && guest.is_running(request.execution) => Ok(done()),
+        Op::Signal(request) if request.signal != 0 && guest.signal(request.execution, request.signal) => {
+            Ok(done())
+        }
         Op::Resize(request) if guest.is_running(request.execution) => Ok(done()),
         Op::Signal(_) | Op::Resize(_) => Err((ErrorCode::NotFound, "no such execution")),
         Op::Stat(request) => guest.files().stat(&request.path).map(Reply::File),
         Op::Mkdir(request) => guest.files().mkdir(&request).map(Reply::File),
+        Op::Rename(request) => guest.files().rename(&request).map(Reply::File),
         Op::Remove(request) => guest.files().remove(&request.path, request.recursive).map(|()| done()),
     };
     finish(stream, answer).await;

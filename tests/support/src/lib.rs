@@ -1,10 +1,11 @@
-//! What the test suites share: a skip that is reported instead of passing silently, and a word on which
-//! engine a test used.
+//! What the test suites share: a skip that is reported instead of passing silently, a word on which engine a test
+//! used, and waiting for what has no event.
 //!
 //! Used by tests only.
 
 pub mod small_disk;
 pub mod snippets;
+pub mod wait;
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -51,6 +51,8 @@ const PACKAGES: &[Package] = &[
     package("ca-certificates"),
     // The lab unpacks Debian 13's kernel with it.
     or_program("zstd", "zstd"),
+    // Checks the unit file of the package.
+    or_program("systemd", "systemd-analyze"),
     // The portable engine and its scratch disks.
     or_program("qemu-system-x86", "qemu-system-x86_64"),
     or_program("e2fsprogs", "mkfs.ext4"),

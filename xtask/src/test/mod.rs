@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::cache::Cache;
-use crate::{agent, hint, kernel, lab, recipe, repo, rootfs, setup, tidy};
+use crate::{agent, dist, hint, kernel, lab, recipe, repo, rootfs, setup, tidy};
 use tally::{Tally, Where};
 
 /// What to run.
@@ -73,6 +73,11 @@ pub fn run(args: &Args) -> Result<()> {
         Production::NotAsked => {}
     }
 
+    // With a filter a person is after one test.
+    if args.filter.is_empty() {
+        packages(args, &mut tally);
+    }
+
     print!("{}", tally.details());
     println!("{}", tally.line());
     if tally.failed() {
@@ -101,6 +106,22 @@ fn prepare(args: &Args, variables: &mut Vec<(&str, OsString)>) -> Result<()> {
         rootfs::build(&cache, &name, &programs)?;
     }
     Ok(())
+}
+
+/// Makes the packages and goes through their life on a fresh Debian.
+fn packages(args: &Args, tally: &mut Tally) {
+    const NAME: &str = "the packages on an empty Debian 12";
+    let obstacle = if args.fast { Some("--fast leaves them out") } else { dist::install_obstacle() };
+    if let Some(reason) = obstacle {
+        tally.unavailable(NAME, reason);
+        return;
+    }
+    eprintln!("==> {NAME}");
+    let life = || {
+        let cache = Cache::open()?;
+        dist::check_install(&cache, &dist::build(&cache)?)
+    };
+    tally.record(NAME, outcome(&life()));
 }
 
 /// What happens with the tests on Firecracker: the engine's own, and the end-to-end suite, which cargo's run

@@ -2,8 +2,11 @@
 //!
 //! Every `.rs` file opens with `//!`, stays readable in length, imports only what its
 //! layer may know, and leaves nothing unfinished behind. docs/api.md says what the API's
-//! `.proto` file says, and relative links in Markdown pages lead somewhere.
+//! `.proto` file says and keeps what the last release's had, and relative links in Markdown
+//! pages lead somewhere.
 
+mod api;
+mod hazards;
 mod headers;
 mod layers;
 mod links;
@@ -49,8 +52,10 @@ pub fn run() -> Result<()> {
     }
     for page in &pages {
         complaints.extend(links::check(&root, page));
+        complaints.extend(hazards::check(page, &sources));
     }
     complaints.extend(docs::stale(&root)?);
+    complaints.extend(api::check(&root)?);
     if complaints.is_empty() {
         eprintln!("tidy: {} files and {} pages are in order", sources.len(), pages.len());
         return Ok(());

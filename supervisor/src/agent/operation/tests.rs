@@ -6,8 +6,8 @@ use rekindle_protocol::wire::{
 };
 use tokio::io::AsyncWriteExt as _;
 
-use super::super::fake::{SOON, connected, done, error, say};
-use super::super::{FileKind as Kind, GuestPath};
+use super::super::fake::{Fake, SOON, connected, done, error, hello_of, say};
+use super::super::{FileKind as Kind, GuestPath, MkdirOptions};
 use super::*;
 
 /// Runs a call against an agent that answers its request with these replies.
@@ -74,7 +74,16 @@ async fn a_reply_of_the_wrong_kind_breaks_the_protocol() {
     broken(answered(async |c| c.stat(&path("a"), true, SOON).await, wrong()).await.expect_err("chunk"));
     broken(answered(async |c| c.list(&path("a"), 0, SOON).await, wrong()).await.expect_err("chunk"));
     broken(answered(async |c| c.remove(&path("a"), true, SOON).await, wrong()).await.expect_err("chunk"));
-    broken(answered(async |c| c.mkdir(&path("a"), 0, true, SOON).await, wrong()).await.expect_err("chunk"));
+    broken(
+        answered(async |c| c.mkdir(&path("a"), MkdirOptions::default(), SOON).await, wrong())
+            .await
+            .expect_err("chunk"),
+    );
+    broken(
+        answered(async |c| c.rename(&path("a"), &path("b"), false, SOON).await, wrong())
+            .await
+            .expect_err("chunk"),
+    );
     broken(answered(async |c| c.poweroff(SOON).await, wrong()).await.expect_err("chunk"));
     broken(answered(async |c| c.signal(1, 9, false, SOON).await, wrong()).await.expect_err("chunk"));
     broken(
@@ -92,6 +101,32 @@ async fn honest_answers_come_through() {
     let info = answered(async |c| c.stat(&path("/a"), false, SOON).await, vec![Reply::File(info)]).await;
     let info = info.expect("a file");
     assert_eq!((info.path, info.kind, info.mode), (path("/a"), Kind::File, 0o644), "our name, and only bits");
+}
+
+#[tokio::test]
+async fn a_renamed_file_has_the_name_that_was_asked_for() {
+    let (client, mut agent) = connected().await;
+    let answer = async {
+        let (op, mut stream) = agent.next().await;
+        let Op::Rename(request) = op else { panic!("{op:?}") };
+        say(&mut stream, Reply::File(file(b"/etc/passwd"))).await;
+        (request, stream)
+    };
+    let (from, to) = (path("a"), path("b/c"));
+    let (renamed, (request, _stream)) = tokio::join!(client.rename(&from, &to, true, SOON), answer);
+    assert_eq!((&request.from[..], &request.to[..], request.must_not_exist), (&b"a"[..], &b"b/c"[..], true));
+    assert_eq!(renamed.expect("a file").path, to);
+}
+
+#[tokio::test]
+async fn an_agent_that_would_not_heed_must_not_exist_is_not_asked() {
+    let (host, guest) = tokio::io::duplex(64 * 1024);
+    let agent = tokio::spawn(Fake::accept(guest, Reply::Hello(hello_of(3, 4))));
+    let client = AgentClient::connect(host, SOON).await.expect("a session");
+    let _agent = agent.await.expect("an agent").expect("a session");
+    let options = MkdirOptions { parents: true, must_not_exist: true, ..MkdirOptions::default() };
+    let error = client.mkdir(&path("a"), options, SOON).await.expect_err("an old agent");
+    assert_eq!(error.refusal(), Some(Refusal::UnknownRequest));
 }
 
 #[tokio::test]

@@ -8,10 +8,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand};
 use rekindle::host::cgroup::CpuQuota;
 
-use super::{cpus, size, variable};
-
-/// The longest time that can be asked for; what is allowed is the server's to say.
-const LONGEST: f64 = 366.0 * 86_400.0;
+use super::{ProgramOptions, cpus, size, span, span_or_none, variable};
 
 /// What to do on a server.
 #[derive(Debug, Subcommand)]
@@ -48,8 +45,6 @@ pub enum RemoteCommand {
     Status(On<JsonOptions>),
     /// Show what tenants have used
     Usage(On<UsageOptions>),
-    /// List the templates of the server
-    Templates(On<JsonOptions>),
 }
 
 /// A command and the server it is for.
@@ -92,10 +87,10 @@ pub struct CreateOptions {
     #[arg(long, default_value = "", hide_default_value = true)]
     pub template: String,
     /// How long it lives, in seconds or such as 10m
-    #[arg(long, value_name = "S", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = span)]
     pub ttl: Option<Duration>,
-    /// How long it may go without a call
-    #[arg(long, value_name = "S", value_parser = span)]
+    /// How long it may go without a call; none for ever
+    #[arg(long, value_name = "TIME", value_parser = span_or_none)]
     pub idle: Option<Duration>,
     /// Share of the host's processors, such as 0.5 or 2
     #[arg(long, value_name = "N", value_parser = cpus)]
@@ -112,9 +107,12 @@ pub struct CreateOptions {
     /// A word of your own about it; repeatable
     #[arg(long, value_name = "K=V", value_parser = variable)]
     pub meta: Vec<(String, String)>,
-    /// How long to wait for room when the host is full
-    #[arg(long, value_name = "S", value_parser = span)]
+    /// How long to wait for room when the host is full; 0 not at all
+    #[arg(long, value_name = "TIME", value_parser = span_or_none)]
     pub wait: Option<Duration>,
+    /// Create one sandbox however often this is called with the same id
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub request_id: String,
     /// Print the sandbox as JSON
     #[arg(long)]
     pub json: bool,
@@ -124,53 +122,19 @@ pub struct CreateOptions {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("program").required(true).args(["python", "node", "sh", "argv"]))]
 pub struct ExecOptions {
+    /// The sandbox: its id, or as much of it as no other begins with
+    pub sandbox: String,
     /// Hand standard input on to the program; its output is printed as it comes
     #[arg(short, long)]
     pub interactive: bool,
     /// Give the program a terminal; with -i this one
     #[arg(short, long, conflicts_with_all = ["json", "key"])]
     pub tty: bool,
-    /// Wall-clock limit of the program, in seconds or such as 10m
-    #[arg(long, value_name = "S", value_parser = span)]
-    pub timeout: Option<Duration>,
-    /// Working directory in the sandbox
-    #[arg(long, value_name = "DIR", default_value = "", hide_default_value = true)]
-    pub cwd: String,
-    /// A variable of the program's environment; repeatable
-    #[arg(long, value_name = "K=V", value_parser = variable)]
-    pub env: Vec<(String, String)>,
-    /// Memory of the program, such as 256M or 1G
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub memory: Option<u64>,
-    /// Characters of each output stream that are shown; 4000 when left out
-    #[arg(long, value_name = "CHARS", value_parser = clap::value_parser!(u32).range(1..))]
-    pub output_limit: Option<u32>,
-    /// Print all output as it comes instead of a shortened text at the end
-    #[arg(long, conflicts_with_all = ["json", "key"])]
-    pub stream: bool,
     /// Run the program once however often this is called with the same key
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", conflicts_with = "stream")]
     pub key: Option<String>,
-    /// Start an interpreter for --python or --node instead of using a warm one
-    #[arg(long)]
-    pub plain: bool,
-    /// Print outcome, output and usage as JSON
-    #[arg(long)]
-    pub json: bool,
-    /// The sandbox: its id, or as much of it as no other begins with
-    pub sandbox: String,
-    /// Python source to run
-    #[arg(long, value_name = "CODE")]
-    pub python: Option<String>,
-    /// JavaScript source to run with Node
-    #[arg(long, value_name = "CODE")]
-    pub node: Option<String>,
-    /// A line for the shell
-    #[arg(long, value_name = "CMD")]
-    pub sh: Option<String>,
-    /// A program of the sandbox and its arguments
-    #[arg(last = true)]
-    pub argv: Vec<String>,
+    #[command(flatten)]
+    pub program: ProgramOptions,
 }
 
 /// Options of `put`.
@@ -247,10 +211,10 @@ pub struct TimeoutOptions {
     /// The sandbox
     pub sandbox: String,
     /// How long it still lives from now on, in seconds or such as 10m
-    #[arg(long, value_name = "S", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = span)]
     pub ttl: Option<Duration>,
-    /// How long it may go without a call
-    #[arg(long, value_name = "S", value_parser = span)]
+    /// How long it may go without a call; none for ever
+    #[arg(long, value_name = "TIME", value_parser = span_or_none)]
     pub idle: Option<Duration>,
     /// Print the sandbox as JSON
     #[arg(long)]
@@ -309,21 +273,6 @@ pub struct JsonOptions {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// `90`, `1.5`, `90s`, `10m`, `2h` or `1d`. Never nothing: zero means something else to a server.
-fn span(text: &str) -> Result<Duration, String> {
-    let (digits, unit) = match text.char_indices().last() {
-        Some((at, 's')) => (&text[..at], 1.0),
-        Some((at, 'm')) => (&text[..at], 60.0),
-        Some((at, 'h')) => (&text[..at], 3_600.0),
-        Some((at, 'd')) => (&text[..at], 86_400.0),
-        _ => (text, 1.0),
-    };
-    match digits.parse::<f64>().map(|number| number * unit) {
-        Ok(seconds) if (0.001..=LONGEST).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("a time is needed, in seconds or such as 90s, 10m or 2h, of at most a year".into()),
-    }
 }
 
 #[cfg(test)]

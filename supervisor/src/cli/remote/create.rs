@@ -1,9 +1,10 @@
 //! `rekindle create`: creates a sandbox and prints its id.
 
 use rekindle_api::client::Client;
-use rekindle_api::v1::{CreateRequest, Limits};
+use rekindle_api::time::duration;
+use rekindle_api::v1::{CreateSandboxRequest, Limits};
 
-use super::{print, quantity, refusal, view};
+use super::{print, refusal, view};
 use crate::cli::args::CreateOptions;
 
 /// Runs the command.
@@ -18,18 +19,19 @@ pub async fn create(mut client: Client, options: CreateOptions) -> anyhow::Resul
     Ok(0)
 }
 
-fn request(options: CreateOptions) -> CreateRequest {
-    CreateRequest {
+fn request(options: CreateOptions) -> CreateSandboxRequest {
+    CreateSandboxRequest {
         template: options.template,
         limits: Some(Limits {
-            cpu_millis: options.cpus.map_or(0, |cpus| cpus.millis),
+            milli_cpus: options.cpus.map_or(0, |cpus| cpus.millis),
             memory_bytes: options.memory.unwrap_or(0),
             pids: options.pids.unwrap_or(0),
         }),
         env: options.env.into_iter().collect(),
-        ttl_millis: quantity::to_millis(options.ttl),
-        idle_timeout_millis: quantity::to_millis(options.idle),
+        ttl: options.ttl.map(duration),
+        idle_timeout: options.idle.map(duration),
         metadata: options.meta.into_iter().collect(),
-        queue_millis: quantity::to_millis(options.wait),
+        queue_timeout: options.wait.map(duration),
+        request_id: options.request_id,
     }
 }

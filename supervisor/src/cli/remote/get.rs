@@ -10,15 +10,15 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use rekindle::agent::GuestPath;
 use rekindle_api::client::Client;
-use rekindle_api::v1::DownloadRequest;
-use rekindle_api::v1::download_response::Part;
+use rekindle_api::v1::DownloadFileRequest;
+use rekindle_api::v1::download_file_response::Part;
 use tempfile::NamedTempFile;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
-use super::interrupt::{SIGNAL_BASE, interrupted};
 use super::transfer::Meter;
 use super::{refusal, resolve};
 use crate::cli::args::GetOptions;
+use crate::cli::interrupt::{SIGNAL_BASE, interrupted};
 
 /// Where a download goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub async fn get(mut client: Client, options: GetOptions) -> anyhow::Result<u8> 
     let place = place(&options.local, &path)?;
     let sandbox = resolve::resolve(&mut client, &options.sandbox).await?;
     let path = Bytes::copy_from_slice(path.as_bytes());
-    let request = DownloadRequest { sandbox, path, max_bytes: 0 };
+    let request = DownloadFileRequest { sandbox, path, max_bytes: 0 };
     tokio::select! {
         done = fetch(&mut client, request, &place) => done.map(|()| 0),
         // Caught so that the file beside is removed.
@@ -70,7 +70,7 @@ fn place(local: &Path, guest: &GuestPath) -> anyhow::Result<Place> {
     Ok(Place::File(within))
 }
 
-async fn fetch(client: &mut Client, request: DownloadRequest, place: &Place) -> anyhow::Result<()> {
+async fn fetch(client: &mut Client, request: DownloadFileRequest, place: &Place) -> anyhow::Result<()> {
     match place {
         Place::Output => receive(client, request, "-", tokio::io::stdout()).await,
         Place::Into(path) => {
@@ -101,11 +101,11 @@ fn aside(path: &Path) -> anyhow::Result<NamedTempFile> {
 /// Writes everything and checks it.
 async fn receive(
     client: &mut Client,
-    request: DownloadRequest,
+    request: DownloadFileRequest,
     name: &str,
     mut out: impl AsyncWrite + Unpin,
 ) -> anyhow::Result<()> {
-    let mut parts = client.sandboxes.download(request).await.map_err(refusal::refused)?.into_inner();
+    let mut parts = client.files.download(request).await.map_err(refusal::refused)?.into_inner();
     let mut meter = Meter::start(name, None);
     while let Some(message) = parts.message().await.map_err(refusal::refused)? {
         match message.part {

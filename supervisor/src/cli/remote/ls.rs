@@ -4,7 +4,9 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use bytes::Bytes;
 use rekindle_api::client::Client;
-use rekindle_api::v1::{ErrorReason, FileInfo, FileKind, ListFilesRequest, ListFilesResponse, StatRequest};
+use rekindle_api::v1::{
+    ErrorReason, FileInfo, FileKind, ListFilesRequest, ListFilesResponse, StatFileRequest,
+};
 use serde::Serialize;
 
 use super::table::{Side, Table};
@@ -23,12 +25,12 @@ pub async fn ls(mut client: Client, options: LsOptions) -> anyhow::Result<u8> {
     let sandbox = resolve::resolve(&mut client, &options.sandbox).await?;
     let path = Bytes::from(options.path.unwrap_or_default().into_vec());
     let request = ListFilesRequest { sandbox: sandbox.clone(), path: path.clone(), max_entries: 0 };
-    let listing = match client.sandboxes.list_files(request).await {
+    let listing = match client.files.list(request).await {
         Ok(listing) => listing.into_inner(),
         // A file is a list of one.
         Err(status) if refusal::is(&status, ErrorReason::WrongFileKind) => {
-            let request = StatRequest { sandbox, path };
-            let info = client.sandboxes.stat(request).await.map_err(refusal::refused)?.into_inner();
+            let request = StatFileRequest { sandbox, path };
+            let info = client.files.stat(request).await.map_err(refusal::refused)?.into_inner();
             ListFilesResponse { entries: vec![info], truncated: false }
         }
         Err(status) => return Err(refusal::refused(status)),
@@ -66,7 +68,7 @@ fn table(mut entries: Vec<FileInfo>) -> Table {
             entry.uid.to_string(),
             entry.gid.to_string(),
             entry.size.to_string(),
-            quantity::moment_of_nanos(entry.modified_nanos),
+            quantity::minute(entry.modified_at),
             name,
         ]);
     }
@@ -111,7 +113,7 @@ mod tests {
             size: 5,
             uid: 1000,
             gid: 1000,
-            modified_nanos: 1_700_000_000_000_000_000,
+            modified_at: Some(rekindle_api::Timestamp { seconds: 1_700_000_000, nanos: 0 }),
             link_target: if kind == FileKind::Symlink { Bytes::from_static(b"a\x1b") } else { Bytes::new() },
             sha256: Bytes::new(),
         }

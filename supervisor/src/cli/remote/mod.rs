@@ -4,14 +4,13 @@
 
 mod connection;
 mod create;
-mod escape;
+pub(super) mod escape;
 mod exec;
 mod get;
 mod inspect;
-mod interrupt;
 mod ls;
 mod pause;
-mod print;
+pub(super) mod print;
 mod ps;
 mod put;
 pub(super) mod quantity;
@@ -22,17 +21,17 @@ mod resume;
 mod rm;
 mod status;
 mod table;
-mod templates;
+pub(super) mod template_ls;
 mod terminal;
 mod timeline;
 mod timeout;
 mod top;
 mod transfer;
 mod usage;
-mod view;
+pub(super) mod view;
 mod watch;
 
-use self::connection::connect;
+pub(super) use self::connection::connect;
 use super::args::RemoteCommand;
 
 /// Runs one of the commands.
@@ -54,7 +53,6 @@ pub async fn remote(command: RemoteCommand) -> anyhow::Result<u8> {
         RemoteCommand::Top(on) => top::top(connect(&on.server).await?, &on.options).await,
         RemoteCommand::Status(on) => status::status(connect(&on.server).await?, &on.options).await,
         RemoteCommand::Usage(on) => usage::usage(connect(&on.server).await?, on.options).await,
-        RemoteCommand::Templates(on) => templates::templates(connect(&on.server).await?, &on.options).await,
     }
 }
 

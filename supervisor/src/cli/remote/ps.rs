@@ -1,9 +1,10 @@
 //! `rekindle ps`: lists sandboxes.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use rekindle_api::client::Client;
-use rekindle_api::v1::{ListRequest, Sandbox};
+use rekindle_api::v1::{ListSandboxesRequest, Sandbox};
 
 use super::table::{Side, Table};
 use super::{escape, print, quantity, resolve, view};
@@ -11,10 +12,10 @@ use crate::cli::args::PsOptions;
 
 /// Runs the command.
 pub async fn ps(mut client: Client, options: PsOptions) -> anyhow::Result<u8> {
-    let request = ListRequest {
+    let request = ListSandboxesRequest {
         metadata: options.meta.into_iter().collect(),
         include_ended: options.all,
-        ..ListRequest::default()
+        ..ListSandboxesRequest::default()
     };
     let sandboxes = resolve::list(&mut client, request).await?;
     if options.json {
@@ -22,12 +23,12 @@ pub async fn ps(mut client: Client, options: PsOptions) -> anyhow::Result<u8> {
     } else if options.quiet {
         print::text(&sandboxes.iter().map(|one| escape::text(&one.id) + "\n").collect::<String>())?;
     } else {
-        print::text(&table(&sandboxes, quantity::now_millis()).text())?;
+        print::text(&table(&sandboxes, SystemTime::now()).text())?;
     }
     Ok(0)
 }
 
-fn table(sandboxes: &[Sandbox], now: u64) -> Table {
+fn table(sandboxes: &[Sandbox], now: SystemTime) -> Table {
     let mut table = Table::new(&[
         ("ID", Side::Left),
         ("TEMPLATE", Side::Left),
@@ -45,10 +46,10 @@ fn table(sandboxes: &[Sandbox], now: u64) -> Table {
             sandbox.id.clone(),
             sandbox.template.clone(),
             state(sandbox),
-            quantity::millis(now.saturating_sub(sandbox.created_at_millis)),
+            quantity::span(quantity::between(sandbox.created_at, now)),
             left(sandbox, now),
-            quantity::micros(usage.cpu_micros),
-            quantity::size_or_dash(usage.memory_bytes),
+            quantity::short(usage.cpu_time),
+            quantity::known_size(usage.memory_bytes),
             usage.executions.to_string(),
             metadata(&sandbox.metadata),
         ]);
@@ -65,17 +66,16 @@ pub(super) fn state(sandbox: &Sandbox) -> String {
 }
 
 /// How long it still has.
-pub(super) fn left(sandbox: &Sandbox, now: u64) -> String {
-    match sandbox.expires_at_millis {
-        0 => "-".into(),
-        at => quantity::millis(at.saturating_sub(now)),
+pub(super) fn left(sandbox: &Sandbox, now: SystemTime) -> String {
+    match sandbox.expires_at {
+        None => "-".into(),
+        at => quantity::span(quantity::between(at, now)),
     }
 }
 
-/// The caller's words in a fixed order.
-pub(super) fn metadata(metadata: &HashMap<String, String>) -> String {
-    let mut pairs: Vec<String> = metadata.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    pairs.sort();
+/// The caller's words.
+pub(super) fn metadata(metadata: &BTreeMap<String, String>) -> String {
+    let pairs: Vec<String> = metadata.iter().map(|(key, value)| format!("{key}={value}")).collect();
     pairs.join(" ")
 }
 
@@ -83,9 +83,14 @@ pub(super) fn metadata(metadata: &HashMap<String, String>) -> String {
 mod tests {
     //! What a person reads.
 
-    use rekindle_api::v1::{End, EndReason, SandboxState, SandboxUsage};
+    use rekindle_api::v1::{SandboxEnd, SandboxEndReason, SandboxState, SandboxUsage};
+    use rekindle_api::{Duration, Timestamp};
 
     use super::*;
+
+    fn at(seconds: i64) -> Option<Timestamp> {
+        Some(Timestamp { seconds, nanos: 0 })
+    }
 
     #[test]
     fn sandboxes_are_one_line_each() {
@@ -93,13 +98,13 @@ mod tests {
             id: "ab12".into(),
             template: "python-node".into(),
             state: SandboxState::Running.into(),
-            created_at_millis: 1_000,
-            expires_at_millis: 301_000,
+            created_at: at(1),
+            expires_at: at(301),
             metadata: [("user".to_owned(), "a\nb".to_owned()), ("job".to_owned(), "7".to_owned())].into(),
             usage: Some(SandboxUsage {
                 executions: 3,
-                cpu_micros: 1_500,
-                memory_bytes: 64 << 20,
+                cpu_time: Some(Duration { seconds: 0, nanos: 1_500_000 }),
+                memory_bytes: Some(64 << 20),
                 ..SandboxUsage::default()
             }),
             ..Sandbox::default()
@@ -108,15 +113,15 @@ mod tests {
             id: "cd34".into(),
             template: "minimal".into(),
             state: SandboxState::Ended.into(),
-            end: Some(End { reason: EndReason::Idle.into(), ..End::default() }),
-            created_at_millis: 61_000,
+            end: Some(SandboxEnd { reason: SandboxEndReason::Idle.into(), ..SandboxEnd::default() }),
+            created_at: at(61),
             ..Sandbox::default()
         };
         assert_eq!(
-            table(&[running, ended], 61_000).text(),
+            table(&[running, ended], SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(61)).text(),
             "ID    TEMPLATE     STATE          AGE       LEFT     CPU    MEMORY  EXECS  METADATA\n\
              ab12  python-node  running       60 s  4 min 0 s  1.5 ms  64.0 MiB      3  job=7 user=a\\nb\n\
-             cd34  minimal      ended (idle)   0 s          -    0 µs         -      0\n"
+             cd34  minimal      ended (idle)   0 s          -       -         -      0\n"
         );
     }
 }

@@ -8,8 +8,8 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use rekindle::agent::GuestPath;
 use rekindle_api::client::Client;
-use rekindle_api::v1::upload_request::Part;
-use rekindle_api::v1::{FileInfo, UploadEnd, UploadFile, UploadRequest};
+use rekindle_api::v1::upload_file_request::Part;
+use rekindle_api::v1::{FileInfo, UploadFileEnd, UploadFileRequest, UploadFileStart};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::requests::{Requests, requests};
@@ -29,7 +29,7 @@ pub async fn put(mut client: Client, options: PutOptions) -> anyhow::Result<u8> 
     let (input, mode, size) = open(&options.local).await?;
     let sandbox = resolve::resolve(&mut client, &options.sandbox).await?;
     let path = Bytes::copy_from_slice(path.as_bytes());
-    let file = UploadFile { sandbox, path, mode, must_not_exist: options.no_clobber, size };
+    let file = UploadFileStart { sandbox, path, mode, must_not_exist: options.no_clobber, size };
     let meter = Meter::start(&options.local.display().to_string(), size);
     let info = send(&mut client, file, input, meter).await?;
     if options.json {
@@ -59,12 +59,12 @@ async fn open(local: &Path) -> anyhow::Result<Source> {
 /// Sends it all and returns what the server says of it.
 pub(super) async fn send(
     client: &mut Client,
-    file: UploadFile,
+    file: UploadFileStart,
     input: impl AsyncRead + Unpin,
     mut meter: Meter,
 ) -> anyhow::Result<FileInfo> {
     let (parts, stream) = requests();
-    let call = client.sandboxes.upload(stream);
+    let call = client.files.upload(stream);
     tokio::pin!(call);
     let answer = tokio::select! {
         // The server need not wait for the end to refuse.
@@ -74,33 +74,33 @@ pub(super) async fn send(
             call.await
         }
     };
-    let info = answer.map_err(refusal::refused)?.into_inner().file.unwrap_or_default();
+    let info = answer.map_err(refusal::refused)?.into_inner();
     meter.check(info.size, &info.sha256)?;
     Ok(info)
 }
 
 /// Hands the file to the call. Only one that was read to its end is called whole.
 async fn feed(
-    parts: &Requests<UploadRequest>,
-    file: UploadFile,
+    parts: &Requests<UploadFileRequest>,
+    file: UploadFileStart,
     mut input: impl AsyncRead + Unpin,
     meter: &mut Meter,
 ) -> anyhow::Result<()> {
     // A call that takes no more has its answer ready.
-    if parts.send(UploadRequest { part: Some(Part::File(file)) }).await.is_err() {
+    if parts.send(UploadFileRequest { part: Some(Part::Start(file)) }).await.is_err() {
         return Ok(());
     }
     let mut piece = vec![0; PIECE];
     loop {
         let n = input.read(&mut piece).await.context("cannot read what is to be copied")?;
         if n == 0 {
-            let _ = parts.send(UploadRequest { part: Some(Part::End(UploadEnd {})) }).await;
+            let _ = parts.send(UploadFileRequest { part: Some(Part::End(UploadFileEnd {})) }).await;
             let _ = parts.end().await;
             return Ok(());
         }
         meter.pass(&piece[..n]);
         let chunk = Part::Chunk(Bytes::copy_from_slice(&piece[..n]));
-        if parts.send(UploadRequest { part: Some(chunk) }).await.is_err() {
+        if parts.send(UploadFileRequest { part: Some(chunk) }).await.is_err() {
             return Ok(());
         }
     }

@@ -1,8 +1,9 @@
 //! Sizes, durations and moments as people read them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
+use rekindle_api::time::{from_duration, from_timestamp};
 
 /// A size such as `1.5 MiB`.
 pub fn size(bytes: u64) -> String {
@@ -25,14 +26,26 @@ pub fn size_or_dash(bytes: u64) -> String {
     if bytes == 0 { "-".into() } else { size(bytes) }
 }
 
-/// A short duration, from microseconds up.
-pub fn micros(micros: u64) -> String {
-    match micros {
-        0..1_000 => format!("{micros} µs"),
-        1_000..1_000_000 => format!("{:.1} ms", micros as f64 / 1e3),
-        1_000_000..120_000_000 => format!("{:.1} s", micros as f64 / 1e6),
-        _ => span(Duration::from_micros(micros)),
+/// A size, or a dash where it is not known or nothing.
+pub fn known_size(bytes: Option<u64>) -> String {
+    size_or_dash(bytes.unwrap_or(0))
+}
+
+/// A short duration of an answer, from microseconds up; a dash where there is none.
+pub fn short(time: Option<rekindle_api::Duration>) -> String {
+    let Some(time) = time.and_then(from_duration) else { return "-".into() };
+    let seconds = time.as_secs_f64();
+    match time.as_micros() {
+        0..1_000 => format!("{} µs", time.as_micros()),
+        1_000..1_000_000 => format!("{:.1} ms", seconds * 1e3),
+        1_000_000..120_000_000 => format!("{seconds:.1} s"),
+        _ => span(time),
     }
+}
+
+/// A long duration of an answer.
+pub fn long(time: Option<rekindle_api::Duration>) -> String {
+    time.and_then(from_duration).map_or_else(|| "-".into(), span)
 }
 
 /// A long duration in its two largest units: `2 h 5 min`.
@@ -46,14 +59,10 @@ pub fn span(span: Duration) -> String {
     }
 }
 
-/// A long duration given in milliseconds.
-pub fn millis(millis: u64) -> String {
-    span(Duration::from_millis(millis))
-}
-
-/// Milliseconds of a duration for a request; none means the server's default.
-pub fn to_millis(span: Option<Duration>) -> u64 {
-    span.map_or(0, |span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+/// How long before `now` this was, or how long after: nothing where it was not.
+pub fn between(from: Option<rekindle_api::Timestamp>, now: SystemTime) -> Duration {
+    let at = from.and_then(from_timestamp).unwrap_or(now);
+    now.duration_since(at).unwrap_or_else(|before| before.duration())
 }
 
 /// Processors from their thousandths: `0.5`, `2`.
@@ -61,27 +70,26 @@ pub fn cpus(millis: u64) -> String {
     format!("{}", millis as f64 / 1000.0)
 }
 
-/// Now, in unix milliseconds.
-pub fn now_millis() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+/// A moment in UTC, to the second. A guest's may be any.
+pub fn moment(at: Option<rekindle_api::Timestamp>) -> String {
+    written(at, "%Y-%m-%d %H:%M:%S")
 }
 
-/// A moment in UTC, to the second.
-pub fn moment(millis: u64) -> String {
-    let moment = i64::try_from(millis).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
-    moment.map_or_else(|| "-".into(), |moment| moment.strftime("%Y-%m-%d %H:%M:%S").to_string())
+/// A moment in UTC, to the minute.
+pub fn minute(at: Option<rekindle_api::Timestamp>) -> String {
+    written(at, "%Y-%m-%d %H:%M")
 }
 
-/// A moment of a guest's clock, which may be any.
-pub fn moment_of_nanos(nanos: i64) -> String {
-    let moment = Timestamp::from_nanosecond(i128::from(nanos));
-    moment.map_or_else(|_| "-".into(), |moment| moment.strftime("%Y-%m-%d %H:%M").to_string())
+fn written(at: Option<rekindle_api::Timestamp>, form: &str) -> String {
+    let moment = at.and_then(|at| Timestamp::new(at.seconds, at.nanos).ok());
+    moment.map_or_else(|| "-".into(), |moment| moment.strftime(form).to_string())
 }
 
 #[cfg(test)]
 mod tests {
     //! What a person reads.
+
+    use rekindle_api::time::duration;
 
     use super::*;
 
@@ -97,27 +105,40 @@ mod tests {
 
     #[test]
     fn durations_have_a_unit_that_fits() {
-        assert_eq!(micros(999), "999 µs");
-        assert_eq!(micros(1_500), "1.5 ms");
-        assert_eq!(micros(2_500_000), "2.5 s");
-        assert_eq!(micros(130_000_000), "2 min 10 s");
-        assert_eq!(millis(119_999), "119 s");
-        assert_eq!(millis(7_500_000), "2 h 5 min");
-        assert_eq!(millis(200_000_000), "2 d 7 h");
+        let short = |micros: u64| short(Some(duration(Duration::from_micros(micros))));
+        assert_eq!(short(999), "999 µs");
+        assert_eq!(short(1_500), "1.5 ms");
+        assert_eq!(short(2_500_000), "2.5 s");
+        assert_eq!(short(130_000_000), "2 min 10 s");
+        let long = |millis: u64| long(Some(duration(Duration::from_millis(millis))));
+        assert_eq!(long(119_999), "119 s");
+        assert_eq!(long(7_500_000), "2 h 5 min");
+        assert_eq!(long(200_000_000), "2 d 7 h");
+        assert_eq!(super::long(None), "-");
     }
 
     #[test]
     fn moments_are_utc_and_any_number_is_taken() {
-        assert_eq!(moment(1_700_000_000_000), "2023-11-14 22:13:20");
-        assert_eq!(moment(u64::MAX), "-");
-        assert_eq!(moment_of_nanos(1_700_000_000_000_000_000), "2023-11-14 22:13");
-        assert!(!moment_of_nanos(i64::MIN).is_empty());
+        let at = |seconds: i64| Some(rekindle_api::Timestamp { seconds, nanos: 0 });
+        assert_eq!(moment(at(1_700_000_000)), "2023-11-14 22:13:20");
+        assert_eq!(minute(at(1_700_000_000)), "2023-11-14 22:13");
+        assert_eq!(minute(at(-1)), "1969-12-31 23:59");
+        for impossible in [at(i64::MAX), at(i64::MIN), None] {
+            assert_eq!(moment(impossible), "-");
+        }
     }
 
     #[test]
-    fn no_time_asks_for_the_servers() {
-        assert_eq!(to_millis(None), 0);
-        assert_eq!(to_millis(Some(Duration::from_secs(2))), 2_000);
+    fn a_distance_has_no_direction() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
+        let at = |seconds: i64| Some(rekindle_api::Timestamp { seconds, nanos: 0 });
+        assert_eq!(between(at(40), now), Duration::from_secs(60));
+        assert_eq!(between(at(130), now), Duration::from_secs(30));
+        assert_eq!(between(None, now), Duration::ZERO);
+    }
+
+    #[test]
+    fn processors_are_shown_as_numbers() {
         assert_eq!(cpus(500), "0.5");
         assert_eq!(cpus(2_000), "2");
     }

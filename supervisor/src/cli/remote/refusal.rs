@@ -1,6 +1,7 @@
 //! Turns a server's refusal into an error for a person: its message, how the sandbox ended where that is why,
 //! and what to do about it.
 
+use rekindle_api::time::from_duration;
 use rekindle_api::v1::ErrorReason;
 use rekindle_api::{Code, Status};
 
@@ -44,8 +45,8 @@ fn describe(status: &Status) -> String {
     } else {
         text.push_str(&format!("\nhint: {}", escape::text(&detail.hint)));
     }
-    if detail.retryable && detail.retry_after_millis > 0 {
-        text.push_str(&format!("\nhint: try again in {:.1} s", detail.retry_after_millis as f64 / 1000.0));
+    if let Some(after) = detail.retry_after.filter(|_| detail.retryable).and_then(from_duration) {
+        text.push_str(&format!("\nhint: try again in {:.1} s", after.as_secs_f64()));
     }
     text
 }
@@ -70,7 +71,7 @@ fn general_hint(code: Code) -> &'static str {
 mod tests {
     //! What a person reads.
 
-    use rekindle_api::v1::{End, ErrorDetail};
+    use rekindle_api::v1::{ErrorDetail, SandboxEnd};
 
     use super::*;
 
@@ -79,7 +80,7 @@ mod tests {
         let detail = ErrorDetail {
             reason: ErrorReason::HostFull.into(),
             retryable: true,
-            retry_after_millis: 250,
+            retry_after: Some(rekindle_api::Duration { seconds: 0, nanos: 250_000_000 }),
             hint: "end a sandbox".into(),
             end: None,
         };
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn how_a_sandbox_ended_is_said_once() {
-        let end = Some(End { message: "its time was over".into(), ..End::default() });
+        let end = Some(SandboxEnd { message: "its time was over".into(), ..SandboxEnd::default() });
         let detail = ErrorDetail { hint: "make another".into(), end, ..ErrorDetail::default() };
         let told = |message: &str| {
             describe(&rekindle_api::status(Code::FailedPrecondition, message.into(), &detail))

@@ -1,9 +1,9 @@
 //! Finds the sandbox a person means by its id or the beginning of one.
 
 use anyhow::bail;
-use rekindle_api::Code;
+use rekindle::service::SandboxId;
 use rekindle_api::client::Client;
-use rekindle_api::v1::{GetRequest, ListRequest, Sandbox, SandboxState};
+use rekindle_api::v1::{ListSandboxesRequest, Sandbox, SandboxState};
 
 use super::{escape, refusal};
 
@@ -17,19 +17,17 @@ pub async fn resolve(client: &mut Client, text: &str) -> anyhow::Result<String> 
     if text.is_empty() {
         bail!("the sandbox's id is empty\nhint: `rekindle ps` lists the sandboxes");
     }
-    match client.sandboxes.get(GetRequest { sandbox: text.to_owned() }).await {
-        Ok(answer) => return Ok(answer.into_inner().id),
-        // The beginning of an id need not look like one.
-        Err(status) if matches!(status.code(), Code::NotFound | Code::InvalidArgument) => {}
-        Err(status) => return Err(refusal::refused(status)),
+    // A whole id needs no call before the one it is for.
+    if text.parse::<SandboxId>().is_ok() {
+        return Ok(text.to_owned());
     }
-    let request = ListRequest { include_ended: true, ..ListRequest::default() };
+    let request = ListSandboxesRequest { include_ended: true, ..ListSandboxesRequest::default() };
     pick(&list(client, request).await?, text)
 }
 
 /// Every sandbox that fits, page by page.
-pub async fn list(client: &mut Client, request: ListRequest) -> anyhow::Result<Vec<Sandbox>> {
-    let mut request = ListRequest { page_size: PAGE, ..request };
+pub async fn list(client: &mut Client, request: ListSandboxesRequest) -> anyhow::Result<Vec<Sandbox>> {
+    let mut request = ListSandboxesRequest { page_size: PAGE, ..request };
     let mut all = Vec::new();
     loop {
         let answer = client.sandboxes.list(request.clone()).await.map_err(refusal::refused)?.into_inner();

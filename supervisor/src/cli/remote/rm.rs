@@ -3,7 +3,7 @@
 use futures::StreamExt as _;
 use futures::stream;
 use rekindle_api::client::Client;
-use rekindle_api::v1::{DestroyRequest, ListRequest};
+use rekindle_api::v1::{DestroySandboxRequest, ListSandboxesRequest};
 
 use super::{escape, print, refusal, resolve};
 use crate::cli::OWN_FAILURE;
@@ -18,7 +18,7 @@ pub async fn rm(mut client: Client, options: RmOptions) -> anyhow::Result<u8> {
     let mut code = 0;
     let mut ids = Vec::new();
     if options.all {
-        let sandboxes = resolve::list(&mut client, ListRequest::default()).await?;
+        let sandboxes = resolve::list(&mut client, ListSandboxesRequest::default()).await?;
         ids.extend(sandboxes.into_iter().map(|sandbox| sandbox.id));
     }
     for text in &options.sandboxes {
@@ -44,7 +44,7 @@ pub async fn rm(mut client: Client, options: RmOptions) -> anyhow::Result<u8> {
 }
 
 async fn destroy(mut client: Client, id: String) -> anyhow::Result<String> {
-    let request = DestroyRequest { sandbox: id.clone() };
+    let request = DestroySandboxRequest { sandbox: id.clone() };
     match client.sandboxes.destroy(request).await {
         Ok(_) => Ok(id),
         Err(status) => {

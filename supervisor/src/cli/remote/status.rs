@@ -1,7 +1,9 @@
 //! `rekindle status`: how full the host is. `top` shows the same above its sandboxes.
 
+use std::time::SystemTime;
+
 use rekindle_api::client::Client;
-use rekindle_api::v1::{PoolLevel, StatusRequest, StatusResponse};
+use rekindle_api::v1::{HostStatusRequest, HostStatusResponse, PoolLevel};
 
 use super::table::{Side, Table};
 use super::{print, quantity, refusal, view};
@@ -9,11 +11,11 @@ use crate::cli::args::JsonOptions;
 
 /// Runs the command.
 pub async fn status(mut client: Client, options: &JsonOptions) -> anyhow::Result<u8> {
-    let status = client.host.status(StatusRequest {}).await.map_err(refusal::refused)?.into_inner();
+    let status = client.host.status(HostStatusRequest {}).await.map_err(refusal::refused)?.into_inner();
     if options.json {
         print::json(&view::Status::from(status))?;
     } else {
-        let mut text = facts(&status, quantity::now_millis()).text();
+        let mut text = facts(&status, SystemTime::now()).text();
         if !status.pools.is_empty() {
             text.push('\n');
             text.push_str(&pools(&status.pools).text());
@@ -24,11 +26,11 @@ pub async fn status(mut client: Client, options: &JsonOptions) -> anyhow::Result
 }
 
 /// The host itself.
-fn facts(status: &StatusResponse, now: u64) -> Table {
+fn facts(status: &HostStatusResponse, now: SystemTime) -> Table {
     let mut facts = Table::facts();
     facts.fact("version", &status.version);
     facts.fact("engine", &status.engine);
-    facts.fact("running for", quantity::millis(now.saturating_sub(status.started_at_millis)));
+    facts.fact("running for", quantity::span(quantity::between(status.started_at, now)));
     facts.fact("sandboxes", status.sandboxes.to_string());
     facts.fact("memory promised", memory(status));
     facts.fact("disk promised", disk(status));
@@ -48,24 +50,24 @@ fn facts(status: &StatusResponse, now: u64) -> Table {
 }
 
 /// How much memory is promised.
-pub(super) fn memory(status: &StatusResponse) -> String {
+pub(super) fn memory(status: &HostStatusResponse) -> String {
     let (used, budget) = (status.memory_used_bytes, status.memory_budget_bytes);
     format!("{} of {}{}", quantity::size(used), quantity::size(budget), share(used, budget))
 }
 
 /// How much disk is promised.
-fn disk(status: &StatusResponse) -> String {
+fn disk(status: &HostStatusResponse) -> String {
     match (status.disk_used_bytes, status.disk_budget_bytes) {
-        (used, u64::MAX) => quantity::size(used),
-        (used, budget) => {
+        (used, None) => quantity::size(used),
+        (used, Some(budget)) => {
             format!("{} of {}{}", quantity::size(used), quantity::size(budget), share(used, budget))
         }
     }
 }
 
 /// How many processors are promised.
-pub(super) fn processors(status: &StatusResponse) -> String {
-    let (used, budget) = (status.cpu_used_millis, status.cpu_budget_millis);
+pub(super) fn processors(status: &HostStatusResponse) -> String {
+    let (used, budget) = (status.milli_cpus_used, status.milli_cpus_budget);
     format!("{} of {}{}", quantity::cpus(used), quantity::cpus(budget), share(used, budget))
 }
 
@@ -106,28 +108,31 @@ mod tests {
 
     #[test]
     fn the_budget_is_shown_with_its_share() {
-        let status = StatusResponse {
+        let status = HostStatusResponse {
             memory_used_bytes: 1 << 30,
             memory_budget_bytes: 4 << 30,
             disk_used_bytes: 1 << 30,
-            disk_budget_bytes: 2 << 30,
-            cpu_used_millis: 500,
-            ..StatusResponse::default()
+            disk_budget_bytes: Some(2 << 30),
+            milli_cpus_used: 500,
+            ..HostStatusResponse::default()
         };
         assert_eq!(memory(&status), "1.0 GiB of 4.0 GiB (25 %)");
         assert_eq!(disk(&status), "1.0 GiB of 2.0 GiB (50 %)");
-        assert_eq!(disk(&StatusResponse { disk_budget_bytes: u64::MAX, ..status.clone() }), "1.0 GiB");
+        assert_eq!(disk(&HostStatusResponse { disk_budget_bytes: None, ..status.clone() }), "1.0 GiB");
         assert_eq!(processors(&status), "0.5 of 0", "a budget of nothing has no share");
     }
 
     #[test]
     fn what_is_unusual_is_said_and_what_is_not_is_not() {
-        let mut status = StatusResponse { draining: true, disk_low: true, ..StatusResponse::default() };
+        let mut status =
+            HostStatusResponse { draining: true, disk_low: true, ..HostStatusResponse::default() };
         status.unenforced_limits = vec!["memory".into(), "pids".into()];
-        let text = facts(&status, 0).text();
+        let text = facts(&status, SystemTime::UNIX_EPOCH).text();
         assert!(text.contains("not enforced here:    memory, pids\n"), "{text}");
         assert!(text.contains("shutting down:        yes\n"), "{text}");
         assert!(text.contains("disk nearly full:"), "{text}");
-        assert!(!facts(&StatusResponse::default(), 0).text().contains("shutting down"));
+        assert!(
+            !facts(&HostStatusResponse::default(), SystemTime::UNIX_EPOCH).text().contains("shutting down")
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! `rekindle timeline`: every call to a sandbox with its outcome and cost.
 
 use rekindle_api::client::Client;
-use rekindle_api::v1::{TimelineEntry, TimelineRequest};
+use rekindle_api::v1::{SandboxTimelineRequest, TimelineEntry};
 
 use super::table::{Side, Table};
 use super::{print, quantity, refusal, resolve, view};
@@ -10,7 +10,7 @@ use crate::cli::args::OneOptions;
 /// Runs the command.
 pub async fn timeline(mut client: Client, options: OneOptions) -> anyhow::Result<u8> {
     let sandbox = resolve::resolve(&mut client, &options.sandbox).await?;
-    let request = TimelineRequest { sandbox };
+    let request = SandboxTimelineRequest { sandbox };
     let timeline = client.sandboxes.timeline(request).await.map_err(refusal::refused)?.into_inner();
     if options.json {
         print::json(&view::Timeline::from(timeline))?;
@@ -37,12 +37,12 @@ fn table(entries: &[TimelineEntry]) -> Table {
     ]);
     for entry in entries {
         table.row([
-            quantity::moment(entry.at_millis),
+            quantity::moment(entry.started_at),
             entry.call.clone(),
-            entry.outcome.clone(),
-            quantity::micros(entry.duration_micros),
-            if entry.cpu_micros == 0 { "-".into() } else { quantity::micros(entry.cpu_micros) },
-            quantity::size_or_dash(entry.peak_memory_bytes),
+            view::outcome(entry.outcome.as_ref()),
+            quantity::short(entry.duration),
+            quantity::short(entry.cpu_time),
+            quantity::known_size(entry.memory_peak_bytes),
             quantity::size_or_dash(entry.bytes_in),
             quantity::size_or_dash(entry.bytes_out),
             entry.subject.clone(),
@@ -55,16 +55,22 @@ fn table(entries: &[TimelineEntry]) -> Table {
 mod tests {
     //! What a person reads.
 
+    use rekindle_api::v1::execution_outcome::Outcome;
+    use rekindle_api::v1::timeline_outcome::Outcome as Came;
+    use rekindle_api::v1::{ExecutionOutcome, TimelineOutcome};
+    use rekindle_api::{Duration, Timestamp};
+
     use super::*;
 
     #[test]
     fn calls_are_one_line_each() {
+        let exited = ExecutionOutcome { outcome: Some(Outcome::ExitCode(1)) };
         let entry = TimelineEntry {
             call: "execute".into(),
             subject: "py\u{1b}thon3".into(),
-            at_millis: 1_700_000_000_000,
-            duration_micros: 12_000,
-            outcome: "exited:1".into(),
+            started_at: Some(Timestamp { seconds: 1_700_000_000, nanos: 0 }),
+            duration: Some(Duration { seconds: 0, nanos: 12_000_000 }),
+            outcome: Some(TimelineOutcome { outcome: Some(Came::Execution(exited)) }),
             bytes_out: 2_048,
             ..TimelineEntry::default()
         };

@@ -1,17 +1,18 @@
 //! `rekindle timeout`: sets how long a sandbox still has.
 
 use rekindle_api::client::Client;
-use rekindle_api::v1::SetTimeoutRequest;
+use rekindle_api::time::duration;
+use rekindle_api::v1::SetSandboxTimeoutRequest;
 
-use super::{print, quantity, refusal, resolve, view};
+use super::{print, refusal, resolve, view};
 use crate::cli::args::TimeoutOptions;
 
 /// Runs the command.
 pub async fn timeout(mut client: Client, options: TimeoutOptions) -> anyhow::Result<u8> {
-    let request = SetTimeoutRequest {
+    let request = SetSandboxTimeoutRequest {
         sandbox: resolve::resolve(&mut client, &options.sandbox).await?,
-        ttl_millis: quantity::to_millis(options.ttl),
-        idle_timeout_millis: quantity::to_millis(options.idle),
+        ttl: options.ttl.map(duration),
+        idle_timeout: options.idle.map(duration),
     };
     let sandbox = client.sandboxes.set_timeout(request).await.map_err(refusal::refused)?.into_inner();
     if options.json {

@@ -3,19 +3,22 @@
 
 use std::collections::HashMap;
 use std::io::Read as _;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rekindle_api::Code;
 use rekindle_api::client::Client;
-use rekindle_api::v1::{ListRequest, Sandbox, SandboxState, StatusRequest, StatusResponse, TerminalSize};
+use rekindle_api::time::from_duration;
+use rekindle_api::v1::{
+    HostStatusRequest, HostStatusResponse, ListSandboxesRequest, Sandbox, SandboxState, TerminalSize,
+};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-use super::interrupt::{SIGNAL_BASE, interrupted};
 use super::table::{Side, Table};
 use super::terminal::{self, Mode, Terminal};
 use super::{print, ps, quantity, refusal, resolve, status};
 use crate::cli::args::TopOptions;
+use crate::cli::interrupt::{SIGNAL_BASE, interrupted};
 
 /// How often the screen is drawn.
 const EVERY: Duration = Duration::from_secs(1);
@@ -25,7 +28,7 @@ const END_KEYS: [u8; 3] = [b'q', b'Q', 3];
 /// What is shown, and when it was asked for.
 struct Look {
     /// Missing where the caller may not see it.
-    status: Option<StatusResponse>,
+    status: Option<HostStatusResponse>,
     sandboxes: Vec<Sandbox>,
     at: Instant,
 }
@@ -34,7 +37,7 @@ struct Look {
 pub async fn top(mut client: Client, options: &TopOptions) -> anyhow::Result<u8> {
     if options.once || !terminal::is_interactive() {
         let look = look(&mut client).await?;
-        let lines = lines(&look, None, quantity::now_millis());
+        let lines = lines(&look, None, SystemTime::now());
         print::text(&lines.into_iter().map(|line| line + "\n").collect::<String>())?;
         return Ok(0);
     }
@@ -56,7 +59,7 @@ async fn redraw(client: &mut Client, mut now: Look) -> anyhow::Result<u8> {
     tick.tick().await;
     let mut before = None;
     loop {
-        let lines = lines(&now, before.as_ref(), quantity::now_millis());
+        let lines = lines(&now, before.as_ref(), SystemTime::now());
         print::text(&screen(&lines, terminal::size()))?;
         tick.tick().await;
         before = Some(std::mem::replace(&mut now, look(client).await?));
@@ -64,12 +67,12 @@ async fn redraw(client: &mut Client, mut now: Look) -> anyhow::Result<u8> {
 }
 
 async fn look(client: &mut Client) -> anyhow::Result<Look> {
-    let status = match client.host.status(StatusRequest {}).await {
+    let status = match client.host.status(HostStatusRequest {}).await {
         Ok(status) => Some(status.into_inner()),
         Err(status) if status.code() == Code::PermissionDenied => None,
         Err(status) => return Err(refusal::refused(status)),
     };
-    let sandboxes = resolve::list(client, ListRequest::default()).await?;
+    let sandboxes = resolve::list(client, ListSandboxesRequest::default()).await?;
     Ok(Look { status, sandboxes, at: Instant::now() })
 }
 
@@ -86,11 +89,11 @@ async fn end_key() {
 }
 
 /// The whole screen, line by line.
-fn lines(look: &Look, before: Option<&Look>, now: u64) -> Vec<String> {
+fn lines(look: &Look, before: Option<&Look>, now: SystemTime) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(status) = &look.status {
         let mut facts = Table::facts();
-        let age = quantity::millis(now.saturating_sub(status.started_at_millis));
+        let age = quantity::span(quantity::between(status.started_at, now));
         let ending = if status.draining { ", shutting down" } else { "" };
         facts.fact("rekindle", format!("{} on {}, running for {age}{ending}", status.version, status.engine));
         facts.fact("sandboxes", format!("{}, {} waiting for room", status.sandboxes, status.queued));
@@ -111,7 +114,7 @@ fn lines(look: &Look, before: Option<&Look>, now: u64) -> Vec<String> {
 }
 
 /// The sandboxes, the busiest first.
-fn sandboxes(look: &Look, before: Option<&Look>, now: u64) -> Table {
+fn sandboxes(look: &Look, before: Option<&Look>, now: SystemTime) -> Table {
     let mut table = Table::new(&[
         ("ID", Side::Left),
         ("TENANT", Side::Left),
@@ -123,10 +126,10 @@ fn sandboxes(look: &Look, before: Option<&Look>, now: u64) -> Table {
         ("LEFT", Side::Right),
         ("METADATA", Side::Left),
     ]);
-    let last: HashMap<&str, u64> = before
+    let last: HashMap<&str, Duration> = before
         .iter()
         .flat_map(|before| &before.sandboxes)
-        .map(|sandbox| (sandbox.id.as_str(), sandbox.usage.unwrap_or_default().cpu_micros))
+        .map(|sandbox| (sandbox.id.as_str(), used(sandbox)))
         .collect();
     let passed = before.map(|before| look.at - before.at);
     let mut rows: Vec<(f64, &Sandbox)> = look
@@ -144,7 +147,7 @@ fn sandboxes(look: &Look, before: Option<&Look>, now: u64) -> Table {
             sandbox.template.clone(),
             ps::state(sandbox),
             format!("{busy:.1}"),
-            quantity::size_or_dash(usage.memory_bytes),
+            quantity::known_size(usage.memory_bytes),
             usage.executions.to_string(),
             ps::left(sandbox, now),
             ps::metadata(&sandbox.metadata),
@@ -154,13 +157,18 @@ fn sandboxes(look: &Look, before: Option<&Look>, now: u64) -> Table {
 }
 
 /// Percent of one processor since the last look, or over its life when there was none.
-fn busy(sandbox: &Sandbox, last: Option<u64>, passed: Option<Duration>) -> f64 {
-    let usage = sandbox.usage.unwrap_or_default();
-    let (cpu_micros, passed_micros) = match (last, passed) {
-        (Some(last), Some(passed)) => (usage.cpu_micros.saturating_sub(last), passed.as_micros() as f64),
-        _ => (usage.cpu_micros, usage.running_millis as f64 * 1000.0),
+fn busy(sandbox: &Sandbox, last: Option<Duration>, passed: Option<Duration>) -> f64 {
+    let ran = || sandbox.usage.and_then(|usage| usage.running_time).and_then(from_duration);
+    let (cpu, passed) = match (last, passed) {
+        (Some(last), Some(passed)) => (used(sandbox).saturating_sub(last), passed),
+        _ => (used(sandbox), ran().unwrap_or_default()),
     };
-    if passed_micros < 1.0 { 0.0 } else { cpu_micros as f64 / passed_micros * 100.0 }
+    if passed < Duration::from_micros(1) { 0.0 } else { cpu.as_secs_f64() / passed.as_secs_f64() * 100.0 }
+}
+
+/// Processor time so far.
+fn used(sandbox: &Sandbox) -> Duration {
+    sandbox.usage.and_then(|usage| usage.cpu_time).and_then(from_duration).unwrap_or_default()
 }
 
 /// What is sent to the terminal: every line cut to its width and cleared to its end, and what was below gone.
@@ -188,10 +196,20 @@ mod tests {
 
     use rekindle_api::v1::{PoolLevel, SandboxUsage};
 
+    use rekindle_api::time::duration;
+
     use super::*;
 
-    fn sandbox(id: &str, cpu_micros: u64) -> Sandbox {
-        let usage = SandboxUsage { cpu_micros, running_millis: 10_000, ..SandboxUsage::default() };
+    fn now_time() -> SystemTime {
+        SystemTime::UNIX_EPOCH
+    }
+
+    fn sandbox(id: &str, cpu_seconds: u64) -> Sandbox {
+        let usage = SandboxUsage {
+            cpu_time: Some(duration(Duration::from_secs(cpu_seconds))),
+            running_time: Some(duration(Duration::from_secs(10))),
+            ..SandboxUsage::default()
+        };
         Sandbox {
             id: id.into(),
             state: SandboxState::Running.into(),
@@ -208,28 +226,27 @@ mod tests {
     #[test]
     fn the_busiest_since_the_last_look_comes_first() {
         let at = Instant::now();
-        let before = Look { status: None, sandboxes: vec![sandbox("a", 9_000_000), sandbox("b", 0)], at };
+        let before = Look { status: None, sandboxes: vec![sandbox("a", 9), sandbox("b", 0)], at };
         let at = at + Duration::from_secs(2);
-        let now =
-            Look { status: None, sandboxes: vec![sandbox("a", 9_000_000), sandbox("b", 1_000_000)], at };
-        assert_eq!(first_words(&sandboxes(&now, None, 0)), ["ID", "a", "b"]);
-        assert_eq!(first_words(&sandboxes(&now, Some(&before), 0)), ["ID", "b", "a"]);
-        let share = busy(&now.sandboxes[1], Some(0), Some(Duration::from_secs(2)));
+        let now = Look { status: None, sandboxes: vec![sandbox("a", 9), sandbox("b", 1)], at };
+        assert_eq!(first_words(&sandboxes(&now, None, now_time())), ["ID", "a", "b"]);
+        assert_eq!(first_words(&sandboxes(&now, Some(&before), now_time())), ["ID", "b", "a"]);
+        let share = busy(&now.sandboxes[1], Some(Duration::ZERO), Some(Duration::from_secs(2)));
         assert!((share - 50.0).abs() < 1e-9, "{share}");
         assert!(busy(&Sandbox::default(), None, None).abs() < 1e-9, "nothing is never divided by");
     }
 
     #[test]
     fn pool_and_budget_are_above_the_sandboxes() {
-        let status = StatusResponse {
+        let status = HostStatusResponse {
             version: "0.1.0".into(),
             memory_used_bytes: 1 << 30,
             memory_budget_bytes: 2 << 30,
             pools: vec![PoolLevel { template: "minimal".into(), parked: 2, ..PoolLevel::default() }],
-            ..StatusResponse::default()
+            ..HostStatusResponse::default()
         };
         let look = Look { status: Some(status), sandboxes: vec![sandbox("ab", 0)], at: Instant::now() };
-        let text = lines(&look, None, 0).join("\n");
+        let text = lines(&look, None, now_time()).join("\n");
         let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("no {word} in {text}"));
         assert!(at("1.0 GiB of 2.0 GiB (50 %)") < at("minimal"));
         assert!(at("minimal") < at("\nab "));

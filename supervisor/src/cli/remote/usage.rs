@@ -1,7 +1,7 @@
 //! `rekindle usage`: what tenants have used.
 
 use rekindle_api::client::Client;
-use rekindle_api::v1::{TenantUsage, UsageRequest};
+use rekindle_api::v1::{HostUsageRequest, TenantUsage};
 
 use super::table::{Side, Table};
 use super::{print, quantity, refusal, view};
@@ -9,7 +9,7 @@ use crate::cli::args::UsageOptions;
 
 /// Runs the command.
 pub async fn usage(mut client: Client, options: UsageOptions) -> anyhow::Result<u8> {
-    let request = UsageRequest { tenant: options.tenant };
+    let request = HostUsageRequest { tenant: options.tenant };
     let tenants = client.host.usage(request).await.map_err(refusal::refused)?.into_inner().tenants;
     if options.json {
         print::json(&tenants.into_iter().map(view::TenantUsage::from).collect::<Vec<_>>())?;
@@ -37,8 +37,8 @@ fn table(tenants: &[TenantUsage]) -> Table {
             tenant.running.to_string(),
             tenant.sandboxes.to_string(),
             tenant.executions.to_string(),
-            quantity::millis(tenant.running_millis),
-            quantity::micros(tenant.cpu_micros),
+            quantity::long(tenant.running_time),
+            quantity::short(tenant.cpu_time),
             format!("{:.3}", tenant.memory_mib_seconds as f64 / 1024.0 / 3600.0),
             quantity::size(tenant.bytes_in),
             quantity::size(tenant.bytes_out),
@@ -59,7 +59,7 @@ mod tests {
             TenantUsage { tenant: "a".into(), memory_mib_seconds: 1024 * 3600 * 2, ..TenantUsage::default() };
         let text = table(&[tenant]).text();
         assert_eq!(
-            text.lines().nth(1).and_then(|line| line.split_whitespace().nth(8)),
+            text.lines().nth(1).and_then(|line| line.split_whitespace().nth(6)),
             Some("2.000"),
             "{text}"
         );

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use rekindle_api::client::Client;
-use rekindle_api::v1::{Event, WatchRequest};
+use rekindle_api::v1::{SandboxEvent, WatchSandboxesRequest};
 
 use super::{escape, print, ps, quantity, refusal, resolve, view};
 use crate::cli::args::WatchOptions;
@@ -13,7 +13,7 @@ pub async fn watch(mut client: Client, options: WatchOptions) -> anyhow::Result<
         Some(text) => resolve::resolve(&mut client, text).await?,
         None => String::new(),
     };
-    let request = WatchRequest {
+    let request = WatchSandboxesRequest {
         sandbox,
         metadata: options.meta.into_iter().collect(),
         include_existing: options.existing,
@@ -29,11 +29,11 @@ pub async fn watch(mut client: Client, options: WatchOptions) -> anyhow::Result<
     bail!("the server ended the watch\nhint: see whether it still runs with `rekindle status`")
 }
 
-fn line(event: &Event) -> String {
+fn line(event: &SandboxEvent) -> String {
     let sandbox = event.sandbox.clone().unwrap_or_default();
     let mut line = format!(
         "{}  {:<15}  {}  {}",
-        quantity::moment(event.at_millis),
+        quantity::moment(event.at),
         view::event(event.kind),
         sandbox.id,
         sandbox.template
@@ -53,7 +53,7 @@ fn line(event: &Event) -> String {
 mod tests {
     //! What a person reads.
 
-    use rekindle_api::v1::{End, EndReason, EventKind, Sandbox};
+    use rekindle_api::v1::{Sandbox, SandboxEnd, SandboxEndReason, SandboxEventKind};
 
     use super::*;
 
@@ -62,16 +62,19 @@ mod tests {
         let sandbox = Sandbox {
             id: "ab12".into(),
             template: "minimal".into(),
-            end: Some(End {
-                reason: EndReason::AgentLost.into(),
+            end: Some(SandboxEnd {
+                reason: SandboxEndReason::AgentLost.into(),
                 message: "said \u{1b}[2J\n".into(),
-                at_millis: 0,
+                ended_at: None,
             }),
             metadata: [("job".to_owned(), "7".to_owned())].into(),
             ..Sandbox::default()
         };
-        let event =
-            Event { kind: EventKind::Ended.into(), at_millis: 1_700_000_000_000, sandbox: Some(sandbox) };
+        let event = SandboxEvent {
+            kind: SandboxEventKind::Ended.into(),
+            at: Some(rekindle_api::Timestamp { seconds: 1_700_000_000, nanos: 0 }),
+            sandbox: Some(sandbox),
+        };
         assert_eq!(
             line(&event),
             "2023-11-14 22:13:20  ended            ab12  minimal  agent_lost: said \\u{1b}[2J\\n  job=7"

@@ -1,13 +1,18 @@
 //! Which variable wins.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::{Dirs, NoHome};
+use super::{Dirs, Installation, NoHome};
+
+fn found(env: &[(&str, &str)], root: bool, installation: &Installation) -> Result<Dirs, NoHome> {
+    let env: Vec<(String, String)> = env.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+    let get = |name: &str| env.iter().find(|(key, _)| key == name).map(|(_, value)| OsString::from(value));
+    Dirs::from(get, root, installation)
+}
 
 fn dirs(env: &[(&str, &str)], root: bool) -> Result<Dirs, NoHome> {
-    let env: Vec<(String, String)> = env.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
-    Dirs::from(|name| env.iter().find(|(key, _)| key == name).map(|(_, value)| OsString::from(value)), root)
+    found(env, root, &Installation::default())
 }
 
 #[test]
@@ -32,4 +37,19 @@ fn root_keeps_data_with_the_system_and_others_at_home() {
 fn without_a_home_the_missing_variable_is_named() {
     assert_eq!(dirs(&[], false), Err(NoHome { variable: "REKINDLE_DATA" }));
     assert_eq!(dirs(&[], true), Err(NoHome { variable: "REKINDLE_CACHE" }));
+}
+
+#[test]
+fn an_installed_program_needs_no_home_and_looks_into_its_own_share_last() {
+    let prefix = tempfile::tempdir().expect("a directory");
+    let share = prefix.path().join("share/rekindle");
+    std::fs::create_dir_all(&share).expect("made");
+    let installation = Installation::of(&prefix.path().join("bin/rekindle"));
+    let dirs = found(&[], true, &installation).expect("found");
+    assert_eq!(dirs.artifacts(), [PathBuf::from("/var/lib/rekindle/cache"), share.clone()]);
+    let templates = dirs.templates();
+    let places = [PathBuf::from("/var/lib/rekindle/templates"), "/etc/rekindle/templates".into()];
+    assert!(templates.ends_with(&[&places[..], &[share.join("templates")]].concat()), "{templates:?}");
+    let named = found(&[("REKINDLE_CACHE", "/c")], true, &installation).expect("found");
+    assert_eq!(named.artifacts(), [PathBuf::from("/c"), share]);
 }

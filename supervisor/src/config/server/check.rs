@@ -155,8 +155,8 @@ impl ServerConfig {
                 );
             }
         }
-        let default = &self.sandbox.default_template;
-        if !pool.templates.is_empty() && !pool.templates.contains_key(default) {
+        let default = self.default_template(|_| true);
+        if !pool.templates.is_empty() && !pool.templates.contains_key(&default) {
             no(
                 "sandbox.default_template",
                 format!("{default} is not among pool.templates, so it is not loaded"),
@@ -199,6 +199,7 @@ impl ServerConfig {
             ("engine.firecracker", &self.engine.firecracker),
             ("auth.tokens", &self.auth.tokens),
             ("telemetry.audit_log", &self.telemetry.audit_log),
+            ("telemetry.usage_ledger", &self.telemetry.usage_ledger),
         ];
         all.into_iter().filter_map(|(key, path)| Some((key, path.as_deref()?))).collect()
     }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use super::{ConfigError, Loaded, Problem};
+use crate::config::secret_file::{self, SecretFileError};
 use crate::config::tokens::Tokens;
 
 impl Loaded {
@@ -28,6 +29,13 @@ impl Loaded {
             if let Some(Err(message)) = path.as_deref().map(readable) {
                 no(key, message, "check the path, and run this as the user the service runs as");
             }
+        }
+        if let Some(Err(error @ SecretFileError::Exposed { .. })) =
+            listen.tls_key.as_deref().filter(|key| readable(key).is_ok()).map(secret_file::check)
+        {
+            let text = error.to_string();
+            let (message, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
+            no("listen.tls_key", message.to_owned(), hint);
         }
         if let Some(Err(error)) = self.config.auth.tokens.as_deref().map(Tokens::load) {
             let text = match std::error::Error::source(&error) {

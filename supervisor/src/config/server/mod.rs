@@ -15,7 +15,11 @@ mod values;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
+
+use super::template::{TemplateName, default_template};
 
 pub use self::error::{ConfigError, Problem};
 pub use self::load::{Flag, Loaded, Origin, Sources};
@@ -88,11 +92,22 @@ impl ServerConfig {
         }
     }
 
+    /// The template of a caller that names none: as configured, else one of our own that is listed, or, without
+    /// a list, one whose image is there.
+    #[must_use]
+    pub fn default_template(&self, has_image: impl Fn(&TemplateName) -> bool) -> TemplateName {
+        let listed = &self.pool.templates;
+        let there = |name: &TemplateName| {
+            if listed.is_empty() { has_image(name) } else { listed.contains_key(name) }
+        };
+        self.sandbox.default_template.clone().unwrap_or_else(|| default_template(there))
+    }
+
     /// The templates that are loaded at start: those listed, or the default one alone.
     #[must_use]
-    pub fn templates(&self) -> std::collections::BTreeMap<crate::config::TemplateName, TemplateSection> {
+    pub fn templates(&self, default: &TemplateName) -> BTreeMap<TemplateName, TemplateSection> {
         if self.pool.templates.is_empty() {
-            return [(self.sandbox.default_template.clone(), TemplateSection::default())].into();
+            return [(default.clone(), TemplateSection::default())].into();
         }
         self.pool.templates.clone()
     }

@@ -45,7 +45,7 @@ section! {
         /// `"auto"`, `"firecracker"` or `"qemu"`.
         kind: EngineName = EngineName::Auto;
         /// The Firecracker program; its jailer is beside it.
-        firecracker: Option<PathBuf> = None, shown "found by `REKINDLE_FIRECRACKER`, then `PATH`";
+        firecracker: Option<PathBuf> = None, shown "found by `REKINDLE_FIRECRACKER`, then what `rekindle setup` fetched, then `PATH`";
         /// Refuse to start when a limit cannot be enforced on this host.
         require_limits: bool = false;
     }
@@ -55,7 +55,7 @@ section! {
     /// What a sandbox gets when its caller does not say, and the most a caller may ask for.
     SandboxSection {
         /// The template of a caller that names none.
-        default_template: TemplateName = python_node();
+        default_template: Option<TemplateName> = None, shown "`python-node` where it is listed in `pool.templates` or, without a list, its image is there, else `minimal`";
         /// Seconds a sandbox lives.
         ttl_s: u64 = 300;
         /// Most seconds a caller may ask for.
@@ -93,7 +93,7 @@ section! {
         /// Memory for sandboxes in MiB; 0 is 80 % of the host's.
         memory_budget_mib: u64 = 0;
         /// Processor time for sandboxes in thousandths of a core; 0 is the host's cores times `cpu_overcommit`.
-        cpu_budget_millis: u64 = 0;
+        milli_cpus_budget: u64 = 0;
         /// Disk for sandboxes in MiB, each charged its whole scratch disk; 0 is 90 % of what is free in the run directory at start.
         disk_budget_mib: u64 = 0;
         /// How many times over the disk budget is handed out. Above 1, programs may meet a disk that fails.
@@ -154,6 +154,8 @@ section! {
         otlp_endpoint: Option<String> = None;
         /// File for the audit lines.
         audit_log: Option<PathBuf> = None, shown "to the log, target `audit`";
+        /// File with what each tenant has used. Its sums must survive the host: keep it on a disk.
+        usage_ledger: Option<PathBuf> = None, shown "`usage.jsonl` in the data directory";
     }
 }
 
@@ -163,10 +165,6 @@ section! {
         /// Seconds that calls under way have to finish.
         drain_s: u64 = 30;
     }
-}
-
-fn python_node() -> TemplateName {
-    "python-node".parse().expect("a plain word is a template name")
 }
 
 impl ListenSection {

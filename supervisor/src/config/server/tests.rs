@@ -45,8 +45,10 @@ fn the_defaults_are_the_documented_ones_and_pass_every_check() {
     assert_eq!((config.sandbox.max_upload_bytes, config.sandbox.max_download_bytes), (1 << 30, 8 << 30));
     assert_eq!((config.pool.cpu_overcommit, config.pool.max_queued), (8.0, 256));
     assert_eq!(config.shutdown.drain_s, 30);
-    let templates: Vec<String> = config.templates().keys().map(ToString::to_string).collect();
-    assert_eq!(templates, ["python-node"], "the default template alone is loaded");
+    let default = config.default_template(|name| name.as_str() == "minimal");
+    assert_eq!(default.as_str(), "minimal", "the one whose image is there");
+    let templates: Vec<TemplateName> = config.templates(&default).into_keys().collect();
+    assert_eq!(templates, [default], "the default template alone is loaded");
 }
 
 #[test]
@@ -77,6 +79,7 @@ fn every_key_can_be_set_by_its_variable() {
             (_, "tcp" | "metrics_listen", _) => "127.0.0.1:1".to_owned(),
             (_, "otlp_endpoint", _) => "http://127.0.0.1:4317".to_owned(),
             (_, "socket_mode", _) => "0660".to_owned(),
+            (_, "default_template", _) => "minimal".to_owned(),
             (_, _, "none") => "/x".to_owned(),
             (_, _, shown) => shown.trim_matches('"').to_owned(),
         };
@@ -135,6 +138,17 @@ fn files_that_cannot_be_used_are_told_together() {
     fs::write(&tokens, "").expect("written");
     let fine = load(&format!("[auth]\ntokens = {tokens:?}\n"), &[], &[]).expect("right");
     fine.check_files().expect("an empty tokens file is one");
+    let exposed = dir.path().join("key.pem");
+    fs::write(&exposed, "secret").expect("written");
+    fs::set_permissions(&exposed, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("set");
+    let file = format!(
+        "[listen]\ntcp = \"[::]:8443\"\ntls_cert = {tokens:?}\ntls_key = {exposed:?}\n[auth]\ntokens = {tokens:?}\n"
+    );
+    let loaded = load(&file, &[], &[]).expect("right as far as values go");
+    let Err(ConfigError::Invalid { problems }) = loaded.check_files() else {
+        panic!("everybody has the key")
+    };
+    assert!(matches!(&problems[..], [one] if one.hint.starts_with("chmod 600")), "{problems:?}");
 }
 
 #[test]
@@ -187,7 +201,7 @@ fn what_makes_no_sense_is_refused() {
         ("[pool]\nfill_parallel = 0", "pool.fill_parallel"),
         ("[pool.templates.python-node]\nparked_low = 3", "pool.templates"),
         ("[pool.templates.python-node]\nparkt_low = 3", "pool.templates"),
-        ("[pool.templates.minimal]", "sandbox.default_template"),
+        ("[pool.templates.other]", "sandbox.default_template"),
         ("[telemetry]\nlog = \"rekindle=loud\"", "telemetry.log"),
         ("[telemetry]\nlog_format = \"xml\"", "telemetry.log_format"),
         ("[telemetry]\notlp_endpoint = \"https://x:4317\"", "telemetry.otlp_endpoint"),
@@ -200,7 +214,8 @@ fn what_makes_no_sense_is_refused() {
 #[test]
 fn templates_are_taken_with_defaults_for_what_is_left_out() {
     let file = "[pool.templates.python-node]\nparked_high = 5\n[pool.templates.minimal]\n";
-    let templates = load(file, &[], &[]).expect("right").config.templates();
+    let config = load(file, &[], &[]).expect("right").config;
+    let templates = config.templates(&config.default_template(|_| false));
     let named: Vec<(&str, u32)> =
         templates.iter().map(|(name, levels)| (name.as_str(), levels.parked_high)).collect();
     assert_eq!(named, [("minimal", 2), ("python-node", 5)]);

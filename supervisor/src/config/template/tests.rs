@@ -15,3 +15,11 @@ fn anything_that_could_leave_its_directory_is_refused() {
         name.parse::<TemplateName>().expect_err(name);
     }
 }
+
+#[test]
+fn the_template_that_nobody_named_is_the_fullest_that_is_there() {
+    let with = |there: &[&str]| super::default_template(|name| there.contains(&name.as_str())).to_string();
+    assert_eq!(with(&["minimal", "python-node"]), "python-node");
+    assert_eq!(with(&["minimal", "other"]), "minimal");
+    assert_eq!(with(&[]), "python-node");
+}

@@ -87,8 +87,8 @@ fn entry(new: &NewToken, secret: &Secret) -> Result<Table, String> {
     if let Some(most) = new.quota.max_sandboxes {
         table["max_sandboxes"] = value(i64::from(most));
     }
-    if let Some(most) = new.quota.max_cpu_millis {
-        table["max_cpu_millis"] = value(number(most)?);
+    if let Some(most) = new.quota.max_milli_cpus {
+        table["max_milli_cpus"] = value(number(most)?);
     }
     if let Some(most) = new.quota.max_memory_mib {
         table["max_memory_mib"] = value(number(most)?);

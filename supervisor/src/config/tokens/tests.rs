@@ -4,9 +4,10 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
+use rekindle_test_support::wait::block_until;
 
 use super::*;
 
@@ -28,7 +29,7 @@ impl Dir {
             scopes: vec![Scope::Create, Scope::Exec],
             quota: Quota {
                 max_sandboxes: Some(3),
-                max_cpu_millis: None,
+                max_milli_cpus: None,
                 max_memory_mib: Some(4096),
                 max_disk_mib: Some(9000),
             },
@@ -282,19 +283,12 @@ fn a_thread_keeps_the_tokens_current_until_nobody_wants_them() {
     dir.create("one", None);
     let file = Arc::new(TokenFile::open(&dir.file()).expect("right"));
     let refresh = file.keep_current().expect("a thread");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let wait = |what: &str, so: &dyn Fn() -> bool| {
-        while !so() {
-            assert!(Instant::now() < deadline, "never: {what}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
     dir.create("two", None);
-    wait("the second token", &|| file.tokens().iter().count() == 2);
+    block_until("the second token", || file.tokens().iter().count() == 2);
     // Asked, it reads what it believes to know.
     let seen = file.subscribe();
     refresh.ask();
-    wait("read again", &|| seen.has_changed().unwrap_or(false));
+    block_until("read again", || seen.has_changed().unwrap_or(false));
     drop(refresh);
-    wait("the end of the thread", &|| Arc::strong_count(&file) == 1);
+    block_until("the end of the thread", || Arc::strong_count(&file) == 1);
 }

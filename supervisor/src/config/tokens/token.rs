@@ -127,7 +127,7 @@ pub struct Quota {
     /// Sandboxes.
     pub max_sandboxes: Option<u32>,
     /// Thousandths of a core.
-    pub max_cpu_millis: Option<u64>,
+    pub max_milli_cpus: Option<u64>,
     /// Memory in MiB.
     pub max_memory_mib: Option<u64>,
     /// Scratch disks in MiB.

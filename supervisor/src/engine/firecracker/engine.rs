@@ -8,7 +8,7 @@ use crate::engine::{
     RestoreSpec, Started,
 };
 use crate::host::cpu::CpuIdentity;
-use crate::host::process::prepare_cells;
+use crate::host::process::prepare_namespace_sets;
 use crate::tuning::{self, Mechanism};
 
 /// Memory of the program, its copy in the jail, and the kernel on its behalf, in MiB.
@@ -57,7 +57,7 @@ impl FirecrackerEngine {
             // The monitor's main and API threads, and the kernel's workers.
             thread_overhead: 16,
         };
-        prepare_cells();
+        prepare_namespace_sets();
         let jail_binaries = tuning::on(Mechanism::JailBinaries).then(|| JailBinaries::of(&firecracker.path));
         Self { firecracker, confinement, jail_binaries, identity, capabilities }
     }

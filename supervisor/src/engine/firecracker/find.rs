@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::version::{FirecrackerVersion, Verdict};
+use crate::config::Dirs;
 
 /// Overrides where the program is looked for.
 const PROGRAM_ENV: &str = "REKINDLE_FIRECRACKER";
@@ -31,7 +32,7 @@ pub struct FoundFirecracker {
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     /// No such program.
-    #[error("{what} was not found{}\nhint: run `cargo xtask setup`, or set {PROGRAM_ENV} to the program of a release", place(.path))]
+    #[error("{what} was not found{}\nhint: run `rekindle setup`, or set {PROGRAM_ENV} to the program of a release", place(.path))]
     Missing {
         /// Which of the two.
         what: &'static str,
@@ -56,7 +57,7 @@ pub enum FindError {
         answer: String,
     },
     /// It is too old.
-    #[error("{} is version {version}, at least {} is needed\nhint: run `cargo xtask setup`", path.display(), FirecrackerVersion::MINIMUM)]
+    #[error("{} is version {version}, at least {} is needed\nhint: run `rekindle setup`", path.display(), FirecrackerVersion::MINIMUM)]
     TooOld {
         /// The program.
         path: PathBuf,
@@ -90,7 +91,8 @@ fn place(path: &Option<PathBuf>) -> String {
     path.as_ref().map(|path| format!(" at {}", path.display())).unwrap_or_default()
 }
 
-/// Looks at the configured path, then the environment, then `PATH`; the jailer is beside the program.
+/// Looks at the configured path, the environment, what `rekindle setup` fetched, then `PATH`; the jailer is
+/// beside the program.
 ///
 /// # Errors
 /// When there is no usable pair; a configured one that is missing is not replaced by another.
@@ -111,7 +113,7 @@ pub(super) fn find_programs(
     let path = match chosen {
         Some(path) if path.is_file() => path,
         Some(path) => return Err(FindError::Missing { what: PROGRAM, path: Some(path) }),
-        None => on_path().ok_or(FindError::Missing { what: PROGRAM, path: None })?,
+        None => fetched().or_else(on_path).ok_or(FindError::Missing { what: PROGRAM, path: None })?,
     };
     // The jailer names the jail's directory after the resolved program.
     let path = path.canonicalize().map_err(|source| FindError::Broken { path: path.clone(), source })?;
@@ -148,6 +150,10 @@ fn version_of(path: &Path) -> Result<FirecrackerVersion, FindError> {
         path: path.to_owned(),
         answer: line.chars().take(120).collect(),
     })
+}
+
+fn fetched() -> Option<PathBuf> {
+    Dirs::find().ok().map(|dirs| dirs.firecracker().join(PROGRAM)).filter(|path| path.is_file())
 }
 
 fn on_path() -> Option<PathBuf> {

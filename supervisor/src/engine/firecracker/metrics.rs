@@ -73,11 +73,15 @@ async fn now_and_then(pipe: Arc<pipe::Receiver>, lines: Tail) {
     }
 }
 
-/// Takes in what is there now.
-fn take_in(lines: &Tail, mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) {
+/// Takes in what is there now, but no more than is kept: a monitor that somebody has taken over may write faster than
+/// anyone reads, and must not hold up the thread it is read on.
+pub(super) fn take_in(lines: &Tail, mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) {
     let mut buffer = [0; 4096];
-    while let Ok(count @ 1..) = read(&mut buffer) {
-        lines.push(&buffer[..count]);
+    for _ in 0..TAIL_BYTES / buffer.len() {
+        match read(&mut buffer) {
+            Ok(count @ 1..) => lines.push(&buffer[..count]),
+            _ => return,
+        }
     }
 }
 

@@ -89,3 +89,16 @@ fn program(path: &Path, line: &str) {
     fs::set_permissions(&aside, fs::Permissions::from_mode(0o755)).expect("executable");
     fs::rename(&aside, path).expect("renamed");
 }
+
+#[test]
+fn a_monitor_that_writes_without_end_is_read_for_a_bounded_time() {
+    let lines = crate::host::process::Tail::new(64 * 1024);
+    let mut reads = 0;
+    super::metrics::take_in(&lines, |buffer| {
+        reads += 1;
+        assert!(reads < 1000, "it must stop by itself");
+        buffer.fill(b'x');
+        Ok(buffer.len())
+    });
+    assert_eq!(lines.bytes().len(), 64 * 1024, "what is kept has been read");
+}

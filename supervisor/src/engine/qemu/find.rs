@@ -7,9 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::memo;
 use super::version::QemuVersion;
-use crate::tuning::{self, Mechanism};
 
 /// Overrides where the program is looked for.
 const PROGRAM_ENV: &str = "REKINDLE_QEMU";
@@ -79,18 +77,7 @@ pub fn find(configured: Option<&Path>) -> Result<FoundQemu, FindError> {
         Some(path) => return Err(FindError::Missing { path: Some(path) }),
         None => on_path().ok_or(FindError::Missing { path: None })?,
     };
-    let place = tuning::on(Mechanism::QemuVersion).then(memo::place).flatten();
-    let recalled = place.as_deref().and_then(|place| memo::recall(place, &path));
-    let line = match recalled {
-        Some(line) => line,
-        None => {
-            let line = ask(&path).map_err(|source| FindError::Broken { path: path.clone(), source })?;
-            if let Some(place) = &place {
-                memo::keep(place, &path, &line);
-            }
-            line
-        }
-    };
+    let line = ask(&path).map_err(|source| FindError::Broken { path: path.clone(), source })?;
     let Some(version) = QemuVersion::parse(&line) else {
         return Err(FindError::NotQemu { path, answer: line.chars().take(120).collect() });
     };

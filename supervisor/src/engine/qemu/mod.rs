@@ -20,7 +20,6 @@ mod engine;
 mod find;
 mod launch;
 mod machine;
-mod memo;
 pub mod qmp;
 mod restore;
 mod snapshot;

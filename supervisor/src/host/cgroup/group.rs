@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manager::CgroupVersion;
 use super::{CgroupError, CgroupJoin, CpuQuota, CpuWeight, Limits, Usage, kill, v1, v2};
+use crate::host::undo;
 
 /// One directory of a group, with the controllers that act there.
 #[derive(Debug, Clone)]
@@ -201,8 +202,10 @@ impl Drop for Cgroup {
             return;
         }
         let record = self.record();
-        if let Err(error) = record.reclaim() {
-            tracing::warn!(%error, dirs = ?record.dirs, "a control group was left behind");
-        }
+        undo::later(move || {
+            if let Err(error) = record.reclaim() {
+                tracing::warn!(%error, dirs = ?record.dirs, "a control group was left behind");
+            }
+        });
     }
 }

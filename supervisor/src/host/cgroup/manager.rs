@@ -49,6 +49,12 @@ impl CgroupManager {
         Self { version: None, containers: Vec::new(), unenforced }
     }
 
+    /// A manager that claims to enforce everything and makes no group.
+    #[cfg(test)]
+    pub(crate) fn enforcing_all_for_tests() -> Self {
+        Self { version: None, containers: Vec::new(), unenforced: Vec::new() }
+    }
+
     /// The generation in use, or `None` when groups cannot be made here.
     #[must_use]
     pub fn version(&self) -> Option<CgroupVersion> {
@@ -59,6 +65,22 @@ impl CgroupManager {
     #[must_use]
     pub fn unenforced(&self) -> &[Unenforced] {
         &self.unenforced
+    }
+
+    /// The same without a limit that cannot be set, for a reason outside the groups.
+    #[must_use]
+    pub fn without(mut self, missing: Unenforced) -> Self {
+        for container in &mut self.containers {
+            let controller = match self.version {
+                Some(CgroupVersion::V1) => v1::controllers_of(missing.limit),
+                Some(CgroupVersion::V2) | None => v2::controllers_of(missing.limit),
+            };
+            container.controllers.retain(|name| name != controller);
+        }
+        if !self.unenforced.iter().any(|entry| entry.limit == missing.limit) {
+            self.unenforced.push(missing);
+        }
+        self
     }
 
     /// Refuses limits that this host cannot enforce, for a configuration that demands them.

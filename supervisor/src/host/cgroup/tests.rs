@@ -4,9 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rekindle_test_support::wait::until;
+
 use super::table::{Hierarchies, Own};
 use super::{CgroupError, CgroupManager, CgroupVersion, CpuQuota, CpuWeight, IoLimit, LimitKind, Limits};
 use crate::host::process::{Process, ProcessSpec, spawn};
+use crate::host::undo;
 
 const HYBRID_MOUNTS: &str = "\
 22 20 0:20 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct
@@ -60,6 +63,20 @@ fn the_unified_hierarchy_is_chosen_and_a_missing_controller_is_named() {
     let error = manager.require(&Limits { io: Some(io), ..Limits::default() }).expect_err("refused");
     assert!(error.to_string().contains("io ("), "{error}");
     manager.require(&Limits { pids: Some(1), ..Limits::default() }).expect("pids can be enforced");
+}
+
+#[test]
+fn a_limit_that_was_taken_away_is_neither_set_nor_passed_over() {
+    let (_root, manager) = pretend_unified("cpu memory pids io\n");
+    let io = IoLimit { device: (0, 0), bytes_per_second: Some(1), operations_per_second: None };
+    let limits = Limits { io: Some(io), ..Limits::default() };
+    manager.require(&limits).expect("it can be enforced");
+    let missing = super::Unenforced { limit: LimitKind::Io, reason: "no disk".to_owned() };
+    let manager = manager.without(missing.clone()).without(missing);
+    assert_eq!(manager.unenforced().len(), 1);
+    assert!(manager.require(&limits).is_err());
+    // Where it would be written there is no such file.
+    drop(manager.create("vm-1", &limits).expect("made without it"));
 }
 
 #[test]
@@ -166,9 +183,7 @@ async fn a_child_starts_inside_its_group_and_closing_kills_everything_in_it() {
             .await;
     let record = group.record();
     assert!(group.processes().expect("readable").contains(&process.identity().pid));
-    while !process.output().text().contains(&name("kill")) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("it names its group", || process.output().text().contains(&name("kill"))).await;
     group.close().await.expect("closed");
     process.wait().await;
     for dir in record.dirs {
@@ -182,8 +197,12 @@ async fn a_dropped_group_is_removed_with_what_is_in_it() {
     let group = manager.create(&name("drop"), &Limits::default()).expect("made");
     let process = shell_in(&group, "exec sleep 1000").await;
     let record = group.record();
+    let held = undo::tests::hold_up();
     drop(group);
+    assert!(record.dirs.iter().all(|dir| dir.exists()), "the runtime does not wait for the kernel");
+    drop(held);
     process.wait().await;
+    undo::settle();
     assert!(record.dirs.iter().all(|dir| !dir.exists()));
     record.reclaim().expect("reclaiming what is gone is fine");
 }

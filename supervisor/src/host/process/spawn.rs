@@ -31,6 +31,7 @@ use super::clone::Program;
 use super::namespace;
 use super::namespace_set::{self, NamespaceSet};
 use super::spec::ProcessSpec;
+use crate::host::oom;
 use crate::host::open_files;
 use crate::host::open_guard::{self, GuardError};
 
@@ -215,6 +216,10 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
     let stdio = [null.as_fd(), output_child.as_fd(), output_child.as_fd()];
     let (pid, pidfd) = prepared.start(stdio, cgroup.as_ref(), prepare_child).map_err(failed)?;
     drop((entered, inherit, output_child));
+    // Not before it runs its program: until then it shares this process's memory, and with it the adjustment.
+    if let Err(error) = oom::expose(pid) {
+        tracing::warn!(%error, "a monitor stays as protected from the out-of-memory killer as the supervisor");
+    }
     let guard = match guard.map(open_guard::PreparedGuard::receive).transpose() {
         Ok(guard) => guard,
         Err(error) => {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rekindle_test_support::wait::{block_until, until};
 use rustix::process::Signal;
 
 use super::{
@@ -39,9 +40,7 @@ async fn a_program_that_does_not_exist_is_a_typed_error() {
 #[tokio::test]
 async fn a_process_that_ignores_the_polite_signal_is_killed_by_the_next_step() {
     let process = shell("trap '' TERM; echo ready; while :; do sleep 1; done").await;
-    while process.output().text() != "ready" {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("it is ready", || process.output().text() == "ready").await;
     let steps = [StopStep { signal: Signal::TERM, grace: Duration::from_millis(100) }];
     assert_eq!(process.stop(&steps).await, ExitReport::Signaled { signal: 9 });
 }
@@ -187,11 +186,7 @@ fn a_child_dies_when_its_supervisor_is_killed() {
     assert!(children.iter().all(ProcessIdentity::is_alive));
     supervisor.kill().expect("killed");
     supervisor.wait().expect("reaped");
-    let deadline = std::time::Instant::now() + Duration::from_secs(10);
-    while children.iter().any(ProcessIdentity::is_alive) {
-        assert!(std::time::Instant::now() < deadline, "a child outlives its supervisor");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    block_until("no child outlives its supervisor", || !children.iter().any(ProcessIdentity::is_alive));
 }
 
 /// What namespaces need.
@@ -246,9 +241,7 @@ async fn whatever_a_program_started_in_its_namespaces_ends_before_its_own_end_is
         ..ProcessSpec::default()
     };
     let process = spawn(spec).await.expect("started");
-    while process.output().text() != "started" {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("it has started", || process.output().text() == "started").await;
     let family = descendants(process.identity().pid);
     assert!(!family.is_empty(), "{family:?}");
     assert_eq!(process.kill().await, ExitReport::Signaled { signal: 9 });

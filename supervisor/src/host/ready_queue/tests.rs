@@ -6,17 +6,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rekindle_test_support::wait::block_until;
+
 use super::{KEPT, ReadyQueue, WhenEmpty};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits for the maker to have made so many.
 fn until(made: &AtomicU32, count: u32) {
-    let begun = Instant::now();
-    while made.load(Ordering::SeqCst) < count {
-        assert!(begun.elapsed() < PATIENCE, "{} of {count} were made", made.load(Ordering::SeqCst));
-        thread::sleep(Duration::from_millis(5));
-    }
+    block_until("so many were made", || made.load(Ordering::SeqCst) >= count);
 }
 
 #[test]

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::super::config::Watermarks;
+use super::super::template::Shape;
 use super::*;
 
 const TENANTS: [&str; 3] = ["a", "b", "c"];
 /// Stands for the operator where a tenant is named by its number.
 const OPERATOR: usize = 3;
+const HEAD_START: Duration = Duration::from_millis(10);
+const LONGEST_REST: Duration = Duration::from_millis(200);
 
 fn shape(memory_mib: u64, low: u32, high: u32, prespawned: u32) -> Shape {
     sized(memory_mib, 0, low, high, prespawned)
@@ -24,12 +27,37 @@ fn asker(tenant: usize) -> Asker<'static> {
     TENANTS.get(tenant).map_or(Asker::Operator, |name| Asker::Tenant(name))
 }
 
-fn bounds(max_queued: usize, max_queued_per_tenant: usize, fill_parallel: usize) -> Bounds {
-    Bounds { max_queued, max_queued_per_tenant, fill_parallel }
+/// This much memory and processor to hand out, and 1,000 MiB of disk.
+fn config(
+    (memory_mib, milli_cpus): (u64, u64),
+    max_queued: usize,
+    max_queued_per_tenant: usize,
+    fill_parallel: usize,
+) -> PoolConfig {
+    PoolConfig {
+        disk_budget_mib: 1_000,
+        max_queued,
+        max_queued_per_tenant,
+        fill_parallel,
+        head_start: HEAD_START,
+        first_backoff: Duration::from_millis(20),
+        longest_backoff: LONGEST_REST,
+        ..PoolConfig::new(memory_mib, milli_cpus)
+    }
 }
 
-fn all(memory_mib: u64, cpu_millis: u64) -> Demand {
-    Demand { room: Room { memory_mib, disk_mib: 1_000 }, cpu_millis }
+/// Machines here know what they are of.
+type Pool = Policy<(), (TemplateId, Kind)>;
+
+/// What somebody is told who asks.
+fn ask(pool: &mut Pool, ticket: u64, asker: Asker<'_>, template: usize, cpu: u64) -> Result<(), String> {
+    pool.ask(ticket, asker, TemplateId(template), cpu).map_err(|refused| refused.to_string())
+}
+
+const QUEUE_FULL: &str = "there is no room for a sandbox and the queue is full";
+
+fn policy(config: PoolConfig, shapes: &[Shape]) -> Pool {
+    Policy::new(config, shapes.iter().map(|shape| Template::new((), *shape)).collect())
 }
 
 /// Something that happens to a pool. Numbers pick one of what there is.
@@ -41,7 +69,7 @@ enum Happening {
     FillEnds { which: usize, well: bool },
     Gone(usize),
     Dies(usize),
-    BackOff { template: usize, backing_off: bool },
+    Later(Duration),
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -54,35 +82,36 @@ fn happening() -> impl Strategy<Value = Happening> {
             .prop_map(|(which, well)| Happening::FillEnds { which, well }),
         3 => any::<usize>().prop_map(Happening::Gone),
         1 => (0..3_usize).prop_map(Happening::Dies),
-        1 => (0..3_usize, any::<bool>())
-            .prop_map(|(template, backing_off)| Happening::BackOff { template, backing_off }),
+        2 => (0..30_u64).prop_map(|millis| Happening::Later(Duration::from_millis(millis))),
     ]
 }
 
 /// The world around a policy: it knows what the policy was told and what it decided.
 #[derive(Debug)]
 struct World {
-    policy: Policy,
-    bounds: Bounds,
+    policy: Pool,
+    config: PoolConfig,
+    now: Instant,
     shapes: Vec<Shape>,
     /// By ticket: tenant and template.
-    waiting: BTreeMap<u64, (usize, usize)>,
+    waiting: BTreeMap<u64, (usize, TemplateId)>,
     /// By tenant: its first claim, and how many grants other tenants had since it was the first.
     passed: BTreeMap<usize, (u64, u32)>,
     granted: Vec<Demand>,
-    filling: Vec<(usize, Kind)>,
-    leaving: Vec<(usize, Kind)>,
-    ready: BTreeMap<(usize, bool), u32>,
+    filling: Vec<(TemplateId, Kind)>,
+    leaving: Vec<(TemplateId, Kind)>,
+    ready: BTreeMap<(TemplateId, bool), u32>,
     tickets: u64,
     /// The order of grants.
     log: Vec<u64>,
 }
 
 impl World {
-    fn new(total: Demand, shapes: Vec<Shape>, bounds: Bounds) -> Self {
+    fn new(config: PoolConfig, shapes: Vec<Shape>) -> Self {
         Self {
-            policy: Policy::new(total, shapes.clone(), bounds),
-            bounds,
+            policy: policy(config.clone(), &shapes),
+            config,
+            now: Instant::now(),
             shapes,
             waiting: BTreeMap::new(),
             passed: BTreeMap::new(),
@@ -95,14 +124,29 @@ impl World {
         }
     }
 
-    fn ready(&mut self, template: usize, kind: Kind) -> &mut u32 {
+    /// Of one template: parked, prespawned, and of both the ones being made.
+    fn counts(&self, template: usize) -> (u32, u32, u32) {
+        let Template { parked, prespawned, .. } = &self.policy.templates[template];
+        (parked.ready(), prespawned.ready(), parked.filling + prespawned.filling)
+    }
+
+    fn ready(&mut self, template: TemplateId, kind: Kind) -> &mut u32 {
         self.ready.entry((template, kind == Kind::Parked)).or_default()
+    }
+
+    /// Everything that is being made ends well, until nothing more is made now.
+    fn fill(&mut self) {
+        self.settle();
+        while !self.filling.is_empty() {
+            self.happen(Happening::FillEnds { which: 0, well: true });
+        }
     }
 
     fn happen(&mut self, happening: Happening) {
         match happening {
             Happening::Ask { tenant, template, cpu } => {
                 self.tickets += 1;
+                let template = TemplateId(template);
                 if self.policy.ask(self.tickets, asker(tenant), template, cpu).is_ok() {
                     self.waiting.insert(self.tickets, (tenant, template));
                 }
@@ -121,18 +165,20 @@ impl World {
             }
             Happening::FillEnds { which, well } if !self.filling.is_empty() => {
                 let (template, kind) = self.filling.swap_remove(which % self.filling.len());
-                self.policy.filled(template, kind, well);
+                self.policy.filled(template, kind, well.then_some((template, kind)), self.now);
                 *self.ready(template, kind) += u32::from(well);
             }
             Happening::Gone(which) if !self.leaving.is_empty() => {
                 let (template, kind) = self.leaving.swap_remove(which % self.leaving.len());
                 self.policy.gone(template, kind);
             }
-            Happening::Dies(template) if *self.ready(template, Kind::Parked) > 0 => {
-                self.policy.died(template);
-                *self.ready(template, Kind::Parked) -= 1;
+            Happening::Dies(template) => {
+                let template = TemplateId(template);
+                let died = self.policy.died(template, |_| true, self.now);
+                assert_eq!(died, *self.ready(template, Kind::Parked) > 0);
+                *self.ready(template, Kind::Parked) -= u32::from(died);
             }
-            Happening::BackOff { template, backing_off } => self.policy.back_off(template, backing_off),
+            Happening::Later(passed) => self.now += passed,
             _ => {}
         }
         self.settle();
@@ -140,23 +186,24 @@ impl World {
 
     fn settle(&mut self) {
         let mut decisions = 0;
-        while let Some(decision) = self.policy.next() {
+        while let Some(decision) = self.policy.next(self.now) {
             decisions += 1;
             assert!(decisions < 1_000, "it never comes to rest: {decision:?}");
             match decision {
-                Decision::Grant { ticket, template, from, demand } => {
+                Decision::Grant { ticket, machine, demand } => {
                     let (tenant, asked) =
                         self.waiting.remove(&ticket).expect("only who waits is granted, once");
                     self.count_passed(tenant);
-                    assert_eq!(asked, template);
-                    if let Some(kind) = from {
+                    if let Some((template, kind)) = machine {
+                        assert_eq!(asked, template);
                         let ready = self.ready(template, kind);
                         *ready = ready.checked_sub(1).expect("only what is there is handed out");
                     }
                     self.granted.push(demand);
                     self.log.push(ticket);
                 }
-                Decision::Evict { template, kind } => {
+                Decision::Evict { template, kind, machine } => {
+                    assert_eq!(machine, (template, kind));
                     let ready = self.ready(template, kind);
                     *ready = ready.checked_sub(1).expect("only what is there is evicted");
                     self.leaving.push((template, kind));
@@ -167,7 +214,7 @@ impl World {
         }
         self.check();
         let of = |who: usize| self.waiting.values().filter(|(tenant, _)| *tenant == who).count();
-        let Bounds { max_queued, max_queued_per_tenant, .. } = self.bounds;
+        let PoolConfig { max_queued, max_queued_per_tenant, .. } = self.config;
         assert!(self.policy.queued() - of(OPERATOR) <= max_queued, "the queue is bounded");
         assert!(of(OPERATOR) <= max_queued, "the operator's places are bounded");
         assert!(
@@ -197,7 +244,7 @@ impl World {
 
     /// Counted here, without the policy's own sums.
     fn check(&self) {
-        let cost = |(template, kind): &(usize, Kind)| self.shapes[*template].cost(*kind);
+        let cost = |(template, kind): &(TemplateId, Kind)| self.shapes[template.0].cost(*kind);
         let kind = |parked: bool| if parked { Kind::Parked } else { Kind::Prespawned };
         let ready = self
             .ready
@@ -209,16 +256,17 @@ impl World {
             memory_mib: all.memory_mib + one.memory_mib,
             disk_mib: all.disk_mib + one.disk_mib,
         });
-        let cpu: u64 = self.granted.iter().map(|demand| demand.cpu_millis).sum();
-        let total = self.policy.total();
+        let cpu: u64 = self.granted.iter().map(|demand| demand.milli_cpus).sum();
+        let total = self.policy.total;
         assert_eq!(self.policy.used(), used);
         assert!(used.memory_mib <= total.room.memory_mib, "memory is over budget");
         assert!(used.disk_mib <= total.room.disk_mib, "disk is over budget");
-        assert_eq!(self.policy.used_millis(), cpu);
-        assert!(cpu <= total.cpu_millis, "processors are over budget");
+        assert_eq!(self.policy.claimed.milli_cpus, cpu);
+        assert!(cpu <= total.milli_cpus, "processors are over budget");
         assert_eq!(self.policy.queued(), self.waiting.len());
-        assert!(self.filling.len() <= self.bounds.fill_parallel, "too many refills at once");
-        for (template, shape) in self.shapes.iter().enumerate() {
+        assert!(self.filling.len() <= self.config.fill_parallel, "too many refills at once");
+        for (at, shape) in self.shapes.iter().enumerate() {
+            let template = TemplateId(at);
             let level = |kind: Kind| {
                 let ready = self.ready.get(&(template, kind == Kind::Parked)).copied().unwrap_or(0);
                 let filling = self.filling.iter().filter(|filling| **filling == (template, kind)).count();
@@ -237,9 +285,10 @@ impl World {
     fn calm_down(&mut self) {
         for _ in 0..10_000 {
             let quiet = self.granted.is_empty() && self.filling.is_empty() && self.leaving.is_empty();
-            if quiet {
+            if quiet && self.policy.wakes_at(self.now).is_none() {
                 return;
             }
+            self.happen(Happening::Later(LONGEST_REST));
             self.happen(Happening::FillEnds { which: 0, well: true });
             self.happen(Happening::Gone(0));
             self.happen(Happening::Release(0));
@@ -256,7 +305,7 @@ fn world() -> impl Strategy<Value = World> {
     );
     (100..1_000_u64, 500..4_000_u64, shapes, 0..6_usize, 1..4_usize, 1..4_usize).prop_map(
         |(memory, cpu, shapes, queue, share, parallel)| {
-            World::new(all(memory, cpu), shapes, bounds(queue, share, parallel))
+            World::new(config((memory, cpu), queue, share, parallel), shapes)
         },
     )
 }
@@ -273,12 +322,9 @@ proptest! {
         for happening in happenings {
             world.happen(happening);
         }
-        for template in 0..3 {
-            world.happen(Happening::BackOff { template, backing_off: false });
-        }
         world.calm_down();
         prop_assert!(world.waiting.is_empty(), "starved: {:?}", world.waiting);
-        prop_assert_eq!(world.policy.used_millis(), 0);
+        prop_assert_eq!(world.policy.claimed.milli_cpus, 0);
     }
 
     #[test]
@@ -312,7 +358,7 @@ proptest! {
         who in prop::collection::vec((0..3_usize, 0..2_usize, prop::bool::weighted(0.6)), 60..200),
     ) {
         let shapes = vec![shape(20, 0, 0, 0), shape(90, 0, 0, 0)];
-        let mut world = World::new(all(100, 900_000), shapes, bounds(20, 4, 1));
+        let mut world = World::new(config((100, 900_000), 20, 4, 1), shapes);
         for (tenant, template, release) in who {
             world.happen(Happening::Ask { tenant, template, cpu: 1 });
             if release {
@@ -331,7 +377,7 @@ proptest! {
 #[test]
 fn a_claim_that_cannot_be_met_does_not_keep_others_waiting_until_it_was_overtaken_too_often() {
     let shapes = vec![shape(20, 0, 0, 0), shape(90, 0, 0, 0)];
-    let mut world = World::new(all(100, 9_000), shapes, bounds(50, 50, 1));
+    let mut world = World::new(config((100, 9_000), 50, 50, 1), shapes);
     let small = |tenant| Happening::Ask { tenant, template: 0, cpu: 1 };
     world.happen(small(0));
     world.happen(Happening::Ask { tenant: 1, template: 1, cpu: 1 });
@@ -353,11 +399,8 @@ fn a_claim_that_cannot_be_met_does_not_keep_others_waiting_until_it_was_overtake
 #[test]
 fn a_claim_whose_room_is_being_made_is_not_overtaken() {
     let shapes = vec![shape(20, 0, 0, 0), shape(40, 2, 2, 0), shape(60, 0, 0, 0)];
-    let mut world = World::new(all(100, 9_000), shapes, bounds(5, 5, 2));
-    world.settle();
-    while !world.filling.is_empty() {
-        world.happen(Happening::FillEnds { which: 0, well: true });
-    }
+    let mut world = World::new(config((100, 9_000), 5, 5, 2), shapes);
+    world.fill();
     world.happen(Happening::Ask { tenant: 0, template: 2, cpu: 1 });
     assert_eq!(world.leaving.len(), 1);
     world.happen(Happening::Ask { tenant: 1, template: 0, cpu: 1 });
@@ -368,87 +411,144 @@ fn a_claim_whose_room_is_being_made_is_not_overtaken() {
 
 #[test]
 fn one_tenant_cannot_fill_the_queue_and_all_of_them_cannot_keep_the_operator_out() {
-    let mut policy = Policy::new(all(10, 10), vec![shape(10, 0, 0, 0)], bounds(3, 2, 1));
-    assert_eq!(policy.ask(1, Asker::Tenant("a"), 0, 1), Ok(()));
-    assert!(matches!(policy.next(), Some(Decision::Grant { ticket: 1, .. })));
-    let mut ask = |ticket, asker| policy.ask(ticket, asker, 0, 1);
+    let mut policy = policy(config((10, 10), 3, 2, 1), &[shape(10, 0, 0, 0)]);
+    let now = Instant::now();
+    assert_eq!(ask(&mut policy, 1, Asker::Tenant("a"), 0, 1), Ok(()));
+    assert!(matches!(policy.next(now), Some(Decision::Grant { ticket: 1, .. })));
+    let mut ask = |ticket, asker| ask(&mut policy, ticket, asker, 0, 1);
     assert_eq!(ask(2, Asker::Tenant("a")), Ok(()));
     assert_eq!(ask(3, Asker::Tenant("a")), Ok(()));
-    assert_eq!(ask(4, Asker::Tenant("a")), Err(Refused::ShareFull { most: 2 }));
+    assert_eq!(
+        ask(4, Asker::Tenant("a")),
+        Err("there is no room for a sandbox and 2 requests of the tenant wait already".into())
+    );
     assert_eq!(ask(5, Asker::Tenant("b")), Ok(()));
-    assert_eq!(ask(6, Asker::Tenant("c")), Err(Refused::QueueFull));
+    assert_eq!(ask(6, Asker::Tenant("c")), Err(QUEUE_FULL.into()));
     for ticket in 7..10 {
         assert_eq!(ask(ticket, Asker::Operator), Ok(()));
     }
-    assert_eq!(ask(10, Asker::Operator), Err(Refused::QueueFull));
+    assert_eq!(ask(10, Asker::Operator), Err(QUEUE_FULL.into()));
 }
 
 #[test]
 fn below_the_low_mark_it_is_filled_to_the_high_one_and_between_them_left_alone() {
-    let mut world = World::new(all(1_000, 9_000), vec![shape(10, 2, 4, 0)], bounds(5, 5, 9));
+    let mut world = World::new(config((1_000, 9_000), 5, 5, 9), vec![shape(10, 2, 4, 0)]);
     world.settle();
     assert_eq!(world.filling.len(), 4);
-    while !world.filling.is_empty() {
-        world.happen(Happening::FillEnds { which: 0, well: true });
-    }
+    world.fill();
     let ask = Happening::Ask { tenant: 0, template: 0, cpu: 1 };
     world.happen(ask);
     world.happen(ask);
-    assert_eq!(world.policy.counts(0), (2, 0, 0), "two are enough");
+    assert_eq!(world.counts(0), (2, 0, 0), "two are enough");
     world.happen(ask);
-    assert_eq!(world.policy.counts(0), (1, 0, 3), "one is not");
+    assert_eq!(world.counts(0), (1, 0, 3), "one is not");
 }
 
 #[test]
 fn parked_machines_of_others_give_way_and_only_as_many_as_needed() {
-    let mut world =
-        World::new(all(100, 9_000), vec![shape(20, 3, 3, 0), shape(70, 0, 0, 0)], bounds(5, 5, 9));
-    world.settle();
-    while !world.filling.is_empty() {
-        world.happen(Happening::FillEnds { which: 0, well: true });
-    }
+    let mut world = World::new(config((100, 9_000), 5, 5, 9), vec![shape(20, 3, 3, 0), shape(70, 0, 0, 0)]);
+    world.fill();
     world.happen(Happening::Ask { tenant: 0, template: 1, cpu: 1 });
     assert_eq!(world.leaving.len(), 2, "40 are free, 30 more are needed");
     assert!(world.log.is_empty(), "what leaves is not gone yet");
     world.happen(Happening::Gone(0));
     world.happen(Happening::Gone(0));
     assert_eq!(world.log, [1]);
-    assert_eq!(world.policy.counts(0), (1, 0, 0), "there is no room to fill it up again");
+    assert_eq!(world.counts(0), (1, 0, 0), "there is no room to fill it up again");
 }
 
 #[test]
 fn what_can_never_be_met_is_refused_and_says_what_is_missing() {
     let shapes = vec![shape(101, 0, 0, 0), shape(60, 0, 0, 0)];
-    let mut policy = Policy::new(all(100, 2_000), shapes, bounds(1, 1, 1));
-    let (a, b) = (Asker::Tenant("a"), Asker::Tenant("b"));
-    let too_large = |resource, asked, total| Err(Refused::TooLarge { resource, asked, total });
-    assert_eq!(policy.ask(1, a, 0, 1), too_large(Resource::Memory, 101, 100));
-    assert_eq!(policy.ask(2, a, 1, 2_001), too_large(Resource::Cpu, 2_001, 2_000));
-    assert_eq!(policy.ask(3, a, 1, 1_500), Ok(()));
-    assert!(matches!(policy.next(), Some(Decision::Grant { ticket: 3, .. })));
-    assert_eq!(policy.ask(4, a, 1, 1_000), Ok(()));
-    assert_eq!(policy.next(), None);
-    assert_eq!(policy.ask(5, b, 1, 1), Err(Refused::QueueFull));
+    let mut policy = policy(config((100, 2_000), 1, 1, 1), &shapes);
+    let (a, b, now) = (Asker::Tenant("a"), Asker::Tenant("b"), Instant::now());
+    assert_eq!(
+        ask(&mut policy, 1, a, 0, 1),
+        Err("the sandbox needs 101 MiB of memory, of which there are 100 in all".into())
+    );
+    assert_eq!(
+        ask(&mut policy, 2, a, 1, 2_001),
+        Err("the sandbox needs 2001 thousandths of a processor, of which there are 2000 in all".into())
+    );
+    assert_eq!(ask(&mut policy, 3, a, 1, 1_500), Ok(()));
+    assert!(matches!(policy.next(now), Some(Decision::Grant { ticket: 3, .. })));
+    assert_eq!(ask(&mut policy, 4, a, 1, 1_000), Ok(()));
+    assert_eq!(policy.next(now), None);
+    assert_eq!(ask(&mut policy, 5, b, 1, 1), Err(QUEUE_FULL.into()));
     assert_eq!(policy.give_up(4), Some(Shortage::Cpu));
-    assert_eq!(policy.ask(6, b, 1, 1), Ok(()));
+    assert_eq!(ask(&mut policy, 6, b, 1, 1), Ok(()));
     assert_eq!(policy.give_up(6), Some(Shortage::Memory));
 }
 
 #[test]
 fn disk_is_handed_out_once_and_who_has_none_is_told() {
     let shapes = vec![sized(10, 400, 0, 0, 0), sized(10, 1_001, 0, 0, 0), sized(10, 300, 0, 1, 1)];
-    let mut world = World::new(all(1_000, 9_000), shapes, bounds(5, 5, 1));
-    let too_large = Refused::TooLarge { resource: Resource::Disk, asked: 1_001, total: 1_000 };
-    assert_eq!(world.policy.ask(99, Asker::Operator, 1, 1), Err(too_large));
+    let mut world = World::new(config((1_000, 9_000), 5, 5, 1), shapes);
+    let too_large = "the sandbox needs 1001 MiB of disk, of which there are 1000 in all".to_owned();
+    assert_eq!(ask(&mut world.policy, 99, Asker::Operator, 1, 1), Err(too_large));
     world.settle();
     world.happen(Happening::FillEnds { which: 0, well: true });
     assert_eq!(world.policy.used().disk_mib, 300, "a waiting monitor has its disk already");
     let ask = Happening::Ask { tenant: 0, template: 0, cpu: 1 };
     world.happen(ask);
     world.happen(ask);
-    assert_eq!(world.leaving, [(2, Kind::Prespawned)], "what was made ahead gives way");
+    assert_eq!(world.leaving, [(TemplateId(2), Kind::Prespawned)], "what was made ahead gives way");
     world.happen(Happening::Gone(0));
     assert_eq!(world.log, [1, 2]);
     world.happen(ask);
     assert_eq!(world.policy.give_up(3), Some(Shortage::Disk));
+}
+
+#[test]
+fn a_claimed_machine_has_a_head_start_unless_the_next_caller_would_find_nothing() {
+    let shapes = vec![shape(10, 2, 2, 0), shape(10, 1, 1, 0)];
+    let mut world = World::new(config((1_000, 9_000), 5, 5, 9), shapes);
+    world.fill();
+    let ask = |template| Happening::Ask { tenant: 0, template, cpu: 1 };
+    world.happen(ask(0));
+    assert_eq!(world.counts(0), (1, 0, 0), "one waits for the next caller, so its successor can wait");
+    assert_eq!(world.policy.wakes_at(world.now), Some(world.now + HEAD_START));
+    world.happen(Happening::Later(HEAD_START));
+    assert_eq!(world.counts(0), (1, 0, 1));
+    assert_eq!(world.policy.wakes_at(world.now), None);
+    world.happen(Happening::Later(HEAD_START * 100));
+    world.happen(ask(1));
+    assert_eq!(world.counts(1), (0, 0, 1), "none waits, so one is made at once");
+    world.fill();
+    world.happen(Happening::Later(HEAD_START * 100));
+    world.happen(ask(0));
+    world.happen(ask(1));
+    assert_eq!([world.counts(0), world.counts(1)], [(1, 0, 1), (0, 0, 1)], "claims come in a row");
+}
+
+#[test]
+fn a_template_rests_after_a_failure_and_only_that_one() {
+    let shapes = vec![shape(10, 1, 1, 0), shape(10, 1, 1, 0)];
+    let mut world = World::new(config((1_000, 9_000), 5, 5, 9), shapes);
+    world.settle();
+    world.happen(Happening::FillEnds { which: 0, well: false });
+    assert_eq!([world.counts(0), world.counts(1)], [(0, 0, 0), (0, 0, 1)]);
+    let rested = world.policy.wakes_at(world.now).expect("it is looked at again");
+    world.happen(Happening::Later(rested - world.now));
+    assert_eq!(world.counts(0), (0, 0, 1));
+    world.fill();
+    world.happen(Happening::Dies(0));
+    assert_eq!(world.counts(0), (0, 0, 0), "one that keeps dying must not keep the host busy");
+    assert!(world.policy.wakes_at(world.now).is_some());
+    assert_eq!(world.policy.templates[0].start_failures, 2);
+}
+
+#[test]
+fn a_closed_pool_lets_go_of_everything_and_makes_nothing() {
+    let mut world = World::new(config((1_000, 9_000), 5, 5, 3), vec![shape(10, 2, 2, 2)]);
+    world.settle();
+    world.happen(Happening::FillEnds { which: 0, well: true });
+    world.happen(Happening::FillEnds { which: 0, well: false });
+    assert_eq!(world.policy.close(), [0_u64; 0]);
+    world.settle();
+    assert_eq!(world.leaving.len(), 1);
+    world.happen(Happening::FillEnds { which: 0, well: true });
+    assert_eq!((world.leaving.len(), world.filling.len()), (2, 1), "what comes late leaves as well");
+    assert!(matches!(world.policy.ask(1, Asker::Operator, TemplateId(0), 1), Err(ClaimError::ShuttingDown)));
+    assert_eq!(world.policy.wakes_at(world.now), None, "nobody waits for the end of a rest");
 }

@@ -27,17 +27,17 @@ fn executed(bytes: usize) -> Executed {
 }
 
 fn program(text: &str) -> Fingerprint {
-    Fingerprint::of(&ExecuteRequest::default(), &Bytes::copy_from_slice(text.as_bytes()))
+    Fingerprint::of([text.as_bytes()])
 }
 
 /// Runs a program to its end under this key.
-fn run(keys: &mut Keys, key: &str, bytes: usize) {
+fn run(keys: &mut Keys<Executed>, key: &str, bytes: usize) {
     let Ok(Place::First(slot)) = keys.place(key, &program("a")) else { panic!("{key} is not free") };
-    keys.settle(key, slot.run, &Ok(executed(bytes)));
+    keys.settle(&Settled { key, run: slot.run, result: &Ok(executed(bytes)) });
 }
 
 /// What a later call with this key gets.
-fn later(keys: &mut Keys, key: &str) -> &'static str {
+fn later(keys: &mut Keys<Executed>, key: &str) -> &'static str {
     match keys.place(key, &program("a")) {
         Ok(Place::First(_)) => "runs",
         Ok(Place::Later(Waiter { outcome: Pending::Ready(_) })) => "result",
@@ -49,8 +49,8 @@ fn later(keys: &mut Keys, key: &str) -> &'static str {
 
 #[test]
 fn large_results_make_room_oldest_first_and_their_programs_do_not_run_again() {
-    let mut keys = Keys::default();
-    let third = MAX_RESULT_BYTES / 3 - 1024;
+    let mut keys = Keys::<Executed>::default();
+    let third = Executed::MAX_RESULT_BYTES / 3 - 1024;
     for key in ["a", "b", "c", "d", "e"] {
         run(&mut keys, key, third);
     }
@@ -65,9 +65,9 @@ fn large_results_make_room_oldest_first_and_their_programs_do_not_run_again() {
 
 #[test]
 fn a_result_beyond_the_bound_is_not_kept_and_its_program_does_not_run_again() {
-    let mut keys = Keys::default();
+    let mut keys = Keys::<Executed>::default();
     run(&mut keys, "before", 10);
-    run(&mut keys, "huge", MAX_RESULT_BYTES + 1);
+    run(&mut keys, "huge", Executed::MAX_RESULT_BYTES + 1);
     assert_eq!(later(&mut keys, "huge"), "gone");
     assert_eq!(keys.result_bytes, 0);
     run(&mut keys, "after", 10);
@@ -76,33 +76,38 @@ fn a_result_beyond_the_bound_is_not_kept_and_its_program_does_not_run_again() {
 
 #[test]
 fn the_largest_result_there_can_be_is_kept() {
-    let mut keys = Keys::default();
+    let mut keys = Keys::<Executed>::default();
     run(&mut keys, "k", rekindle_protocol::limits::MAX_OUTPUT_LIMIT * 4 * 2);
     assert_eq!(later(&mut keys, "k"), "result");
 }
 
 #[test]
 fn keys_are_bounded_in_number_too() {
-    let mut keys = Keys::default();
-    for number in 0..REMEMBERED + 3 {
+    let mut keys = Keys::<Executed>::default();
+    for number in 0..Executed::REMEMBERED + 3 {
         run(&mut keys, &number.to_string(), 1);
     }
     assert_eq!(["2", "3"].map(|key| later(&mut keys, key)), ["runs", "result"]);
 }
 
+#[test]
+fn parts_of_a_request_cannot_be_shifted_into_each_other() {
+    assert_ne!(Fingerprint::of([b"ab", b"c"]), Fingerprint::of([b"a", b"bc"]));
+}
+
 proptest! {
     #[test]
-    fn what_is_counted_is_what_is_kept(sizes in proptest::collection::vec(0..MAX_RESULT_BYTES / 20, 0..400)) {
-        let mut keys = Keys::default();
+    fn what_is_counted_is_what_is_kept(sizes in proptest::collection::vec(0..Executed::MAX_RESULT_BYTES / 20, 0..400)) {
+        let mut keys = Keys::<Executed>::default();
         for (number, bytes) in sizes.into_iter().enumerate() {
             run(&mut keys, &number.to_string(), bytes);
             let kept = keys.entries.values().filter_map(|entry| match &entry.state {
-                State::Done(executed) => Some(weight(executed)),
+                State::Done(executed) => Some(executed.weight()),
                 _ => None,
             });
             prop_assert_eq!(keys.result_bytes, kept.sum::<usize>());
-            prop_assert!(keys.result_bytes <= MAX_RESULT_BYTES);
-            prop_assert!(keys.order.len() <= REMEMBERED && keys.entries.len() == keys.order.len());
+            prop_assert!(keys.result_bytes <= Executed::MAX_RESULT_BYTES);
+            prop_assert!(keys.order.len() <= Executed::REMEMBERED && keys.entries.len() == keys.order.len());
         }
     }
 }

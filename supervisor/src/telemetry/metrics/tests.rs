@@ -37,7 +37,11 @@ fn families(text: &str) -> BTreeSet<(String, String)> {
     let family = |line: &str| {
         let mut words = line.strip_prefix("# TYPE ")?.split(' ');
         let (name, kind) = (words.next()?.to_owned(), words.next()?.to_owned());
-        let name = if kind == "counter" { format!("{name}_total") } else { name };
+        let name = match kind.as_str() {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name,
+        };
         let valued = text.lines().any(|line| !line.starts_with('#') && line.starts_with(&name));
         valued.then_some((name, kind))
     };
@@ -51,6 +55,7 @@ fn every_metric_is_recorded_by_something() {
         r#"rekindle_start_seconds_count{kind="parked",stage="claim"} 1"#,
         r#"rekindle_start_seconds_sum{kind="parked",stage="total"} 0.003"#,
         r#"rekindle_pool_machines{template="python-node",state="parked"} 2"#,
+        concat!(r#"rekindle_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""} 1"#),
         "rekindle_pool_queued 3",
         "rekindle_restores_repeated_total 6",
         r#"rekindle_sandboxes{state="running"} 4"#,

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rekindle::engine::{EngineError, Machine, Operation, SnapshotFiles};
+use rekindle_test_support::wait::until;
 use tokio::time::{sleep, timeout};
 
 use super::super::bench::FIRST_USER;
@@ -210,12 +211,7 @@ fn is_monitor(comm: &str) -> bool {
 
 /// Waits until nothing is there that was not before.
 async fn nothing_but(before: &[String]) {
-    let gone = async {
-        while leftovers() != before {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(Duration::from_secs(20), gone).await.unwrap_or_else(|_| panic!("left behind: {:?}", leftovers()));
+    until("nothing is left behind", || leftovers() == before).await;
 }
 
 /// Processes of monitors and mounts of this machine, by name.

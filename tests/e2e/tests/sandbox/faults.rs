@@ -9,6 +9,7 @@ use rekindle::agent::ExecuteRequest;
 use rekindle::vm::{Death, Lost, Vm};
 use rekindle_e2e::guest::{answers, as_root, python, shell};
 use rekindle_e2e::{Lab, leftovers};
+use rekindle_test_support::wait::until;
 
 /// Runs `request`, does `deed` meanwhile, and returns who is to blame for the failure.
 async fn lose(lab: &Lab, vm: &Vm, request: ExecuteRequest, deed: impl FnOnce()) -> Option<Lost> {
@@ -70,15 +71,10 @@ async fn a_dropped_machine_is_stopped_and_leaves_nothing() {
     let (work_dir, monitor) = (lab.work_dir(&vm), lab.monitor(&vm));
     let machines = BTreeSet::from([vm.id().to_string()]);
     drop(vm);
-    let gone =
-        || !work_dir.exists() && leftovers::find(&work_dir, &machines, &BTreeSet::new()).cgroups.is_empty();
-    for _ in 0..200 {
-        if gone() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert!(gone());
+    until("nothing is left", || {
+        !work_dir.exists() && leftovers::find(&work_dir, &machines, &BTreeSet::new()).cgroups.is_empty()
+    })
+    .await;
     let words = std::fs::read_to_string(format!("/proc/{monitor}/cmdline")).unwrap_or_default();
     assert!(!words.contains("qemu") && !words.contains("firecracker"), "{words}");
 }

@@ -2,18 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rekindle_e2e::cli::{command, rekindle, started};
 use rekindle_e2e::leftovers;
+use rekindle_test_support::wait::{PATIENCE, until};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Child;
 
 /// A command that looks for what others left and needs no machine of its own.
 const NEXT: &[&str] = &["template", "rm", "--unused"];
-/// Longest wait for a stage to be reached.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 /// Kills a command and proves that after the next one nothing is left. Returns how many machines it had.
 async fn kill_and_look(data: &Path, mut child: Child) -> usize {
     child.kill().await.expect("killed");
@@ -22,14 +20,6 @@ async fn kill_and_look(data: &Path, mut child: Child) -> usize {
     assert_eq!(next.code, Some(0), "{next:?}");
     leftovers::find(data, &machines, &BTreeSet::new()).assert_none();
     machines.len()
-}
-
-async fn reached(what: &str, stage: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !stage() {
-        assert!(began.elapsed() < PATIENCE, "{what} was not reached");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,11 +32,11 @@ async fn a_build_killed_at_any_stage_leaves_nothing_behind() {
     let staged = || data.join("staging").read_dir().is_ok_and(|mut entries| entries.next().is_some());
 
     let child = build();
-    reached("a staging directory", staged).await;
+    until("a staging directory", staged).await;
     kill_and_look(data, child).await;
 
     let child = build();
-    reached("a monitor", || !leftovers::monitors(data).is_empty()).await;
+    until("a monitor", || !leftovers::monitors(data).is_empty()).await;
     assert_eq!(kill_and_look(data, child).await, 1);
 
     // Well into the warm-up.
@@ -75,13 +65,13 @@ async fn a_run_killed_at_any_moment_of_its_restore_leaves_nothing_behind() {
     let run = ["run", "--template", "minimal", "--sh", "sleep 100"];
     let began = Instant::now();
     let child = started(&mut command(data, &run));
-    reached("a monitor", || !leftovers::monitors(data).is_empty()).await;
+    until("a monitor", || !leftovers::monitors(data).is_empty()).await;
     eprintln!("first monitor after {:?}", began.elapsed());
     assert_eq!(kill_and_look(data, child).await, 1);
 
     let began = Instant::now();
     let child = started(&mut command(data, &run));
-    reached("a monitor", || !leftovers::monitors(data).is_empty()).await;
+    until("a monitor", || !leftovers::monitors(data).is_empty()).await;
     // A record is written once the monitor runs, so this is most of a start.
     let whole = began.elapsed();
     assert_eq!(kill_and_look(data, child).await, 1);

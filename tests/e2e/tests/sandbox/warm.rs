@@ -1,13 +1,13 @@
 //! Warm interpreters in real guests: there from the first moment, like plain ones, and every clone's own.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use futures::future::join_all;
 use rekindle::agent::{ExecuteRequest, Finished, Interpreter, Outcome};
 use rekindle::vm::{Identity, Vm, restore_clone};
 use rekindle_e2e::guest::{node, python, run, shell};
 use rekindle_test_support::snippets;
+use rekindle_test_support::wait::until_answer;
 
 /// The big image with its interpreters kept warm, and without the long warm-up of the real template.
 const PYTHON_NODE: &str = r#"
@@ -136,16 +136,8 @@ async fn what_a_program_held_is_free_when_its_result_is_there_and_nothing_of_it_
         (seen(&finished), finished.interpreter),
         ((Outcome::Exited(0), "", ""), Some(Interpreter::Warmed))
     );
-    let clean = "tidy\nfree\n";
-    let mut left = String::new();
-    for _ in 0..MAX_TRIES {
-        left = run(&vm, shell(LEFT)).await.stdout.text;
-        if left == clean {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    assert_eq!(left, clean);
+    let left = async || run(&vm, shell(LEFT)).await.stdout.text;
+    until_answer("nothing is left", async || (left().await == "tidy\nfree\n").then_some(())).await;
     vm.stop().await;
 }
 

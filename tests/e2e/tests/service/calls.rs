@@ -1,28 +1,25 @@
 //! The calls of the API in the fewest words, for the tests beside it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rekindle_api::client::Client;
+use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::program::Program as Kind;
 use rekindle_api::v1::{
-    Code, CreateRequest, DestroyRequest, ErrorReason, ExecuteRequest, ExecuteResponse, GetRequest, Language,
-    Outcome, Program, Sandbox, SandboxState,
+    Code, CreateSandboxRequest, DestroySandboxRequest, ErrorReason, ExecuteRequest, ExecuteResponse,
+    GetSandboxRequest, Language, Program, Sandbox, SandboxState,
 };
 use rekindle_api::{Status, detail};
-
-/// Longest a program, or a wait for something to happen, may take on a slow, busy host.
-pub const PATIENCE: Duration = Duration::from_secs(240);
-/// How often something that has no event is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+use rekindle_test_support::wait::{PATIENCE, until_answer};
 
 /// A sandbox as it comes.
 pub async fn create(client: &Client) -> Sandbox {
-    create_with(client, CreateRequest::default()).await
+    create_with(client, CreateSandboxRequest::default()).await
 }
 
 /// A sandbox with wishes.
-pub async fn create_with(client: &Client, request: CreateRequest) -> Sandbox {
-    let request = CreateRequest { queue_millis: millis(PATIENCE), ..request };
+pub async fn create_with(client: &Client, request: CreateSandboxRequest) -> Sandbox {
+    let request = CreateSandboxRequest { queue_timeout: time(PATIENCE), ..request };
     let mut sandboxes = client.sandboxes.clone();
     sandboxes.create(request).await.expect("a sandbox is created").into_inner()
 }
@@ -43,7 +40,7 @@ pub async fn execute(client: &Client, sandbox: &str, program: Program) -> Result
     let request = ExecuteRequest {
         sandbox: sandbox.into(),
         program: Some(program),
-        timeout_millis: millis(PATIENCE),
+        timeout: time(PATIENCE),
         ..ExecuteRequest::default()
     };
     Ok(client.sandboxes.clone().execute(request).await?.into_inner())
@@ -52,32 +49,31 @@ pub async fn execute(client: &Client, sandbox: &str, program: Program) -> Result
 /// Runs a program and returns what it printed.
 pub async fn output(client: &Client, sandbox: &str, program: Program) -> String {
     let ended = execute(client, sandbox, program).await.expect("it runs");
-    assert_eq!((ended.outcome(), ended.exit_code), (Outcome::Exited, 0), "{ended:?}");
+    assert_eq!(ended.ended(), Some(Outcome::ExitCode(0)), "{ended:?}");
     ended.stdout.unwrap_or_default().text.trim_end().to_owned()
 }
 
 /// The sandbox as it is now.
 pub async fn get(client: &Client, sandbox: &str) -> Sandbox {
-    let request = GetRequest { sandbox: sandbox.into() };
+    let request = GetSandboxRequest { sandbox: sandbox.into() };
     client.sandboxes.clone().get(request).await.expect("it is known").into_inner()
 }
 
 /// The sandbox once it has ended.
 pub async fn ended(client: &Client, sandbox: &str) -> Sandbox {
-    let began = Instant::now();
-    loop {
-        let now = get(client, sandbox).await;
-        if now.state() == SandboxState::Ended {
-            return now;
-        }
-        assert!(began.elapsed() < PATIENCE, "it does not end: {now:?}");
-        tokio::time::sleep(LOOK).await;
-    }
+    let ended = async || Some(get(client, sandbox).await).filter(|now| now.state() == SandboxState::Ended);
+    until_answer("the sandbox ends", ended).await
+}
+
+/// Waits until a program in the sandbox has made its file `begun`.
+pub async fn begun(client: &Client, sandbox: &str) {
+    let look = async || (output(client, sandbox, shell("ls")).await == "begun").then_some(());
+    until_answer("it has begun", look).await;
 }
 
 /// Ends a sandbox.
 pub async fn destroy(client: &Client, sandbox: &str) -> Sandbox {
-    let request = DestroyRequest { sandbox: sandbox.into() };
+    let request = DestroySandboxRequest { sandbox: sandbox.into() };
     client.sandboxes.clone().destroy(request).await.expect("it is destroyed").into_inner()
 }
 
@@ -87,15 +83,6 @@ pub fn reason(status: &Status) -> ErrorReason {
 }
 
 /// A duration as the API wants it.
-pub fn millis(duration: Duration) -> u64 {
-    duration.as_millis().try_into().expect("a sane duration")
-}
-
-/// Waits for something that has no event.
-pub async fn until(what: &str, reached: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !reached() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
-        tokio::time::sleep(LOOK).await;
-    }
+pub fn time(duration: Duration) -> Option<rekindle_api::Duration> {
+    Some(rekindle_api::time::duration(duration))
 }

@@ -1,5 +1,6 @@
 """A client made of nothing but what the server says about itself. Run by python.rs: client.py ADDRESS."""
 
+import datetime
 import hashlib
 import os
 import queue
@@ -36,7 +37,7 @@ def main(address):
     channel = grpc.insecure_channel(address, options=[("grpc.default_authority", "localhost")])
     database = ProtoReflectionDescriptorDatabase(channel)
     services = set(database.get_services())
-    assert {"rekindle.v1.Sandboxes", "rekindle.v1.Host", "grpc.health.v1.Health"} <= services, services
+    assert {"rekindle.v1.Sandboxes", "rekindle.v1.Files", "rekindle.v1.Host", "grpc.health.v1.Health"} <= services, services
     pool = DescriptorPool(database)
 
     def message(name, **fields):
@@ -46,6 +47,7 @@ def main(address):
         return pool.FindEnumTypeByName("rekindle.v1." + name).values_by_number[value].name
 
     sandboxes = Service(channel, pool, "rekindle.v1.Sandboxes")
+    files = Service(channel, pool, "rekindle.v1.Files")
     host = Service(channel, pool, "rekindle.v1.Host")
     health = Service(channel, pool, "grpc.health.v1.Health")
 
@@ -56,27 +58,33 @@ def main(address):
     templates = host.ListTemplates(message("ListTemplatesRequest"), timeout=PATIENCE).templates
     assert [t.name for t in templates if t.is_default] == ["minimal"], templates
 
-    sandbox = sandboxes.Create(message("CreateRequest", metadata={"from": "python"}), timeout=PATIENCE)
+    create = message("CreateSandboxRequest", metadata={"from": "python"}, request_id="python-1")
+    create.ttl.FromTimedelta(datetime.timedelta(minutes=20))
+    sandbox = sandboxes.Create(create, timeout=PATIENCE)
+    # A call that is repeated makes no second sandbox.
+    assert sandboxes.Create(create, timeout=PATIENCE).id == sandbox.id
     assert enum("SandboxState", sandbox.state) == "SANDBOX_STATE_RUNNING", sandbox
-    print("created", sandbox.id, enum("StartKind", sandbox.start.kind), sandbox.start.total_micros, "us")
+    print("created", sandbox.id, enum("SandboxStartKind", sandbox.start.kind), sandbox.start.total.ToMicroseconds(), "us")
+    lives = sandbox.expires_at.ToSeconds() - sandbox.created_at.ToSeconds()
+    assert 1190 <= lives <= 1210, sandbox
 
     # A program that runs and fails is an answer, not an error.
     program = message("Program", shell="echo out; echo err >&2; exit 3")
     ended = sandboxes.Execute(message("ExecuteRequest", sandbox=sandbox.id, program=program), timeout=PATIENCE)
-    assert (enum("Outcome", ended.outcome), ended.exit_code) == ("OUTCOME_EXITED", 3), ended
+    assert (ended.outcome.WhichOneof("outcome"), ended.outcome.exit_code) == ("exit_code", 3), ended
     assert (ended.stdout.text, ended.stderr.text) == ("out\n", "err\n"), ended
 
-    stream(sandboxes, message, enum, sandbox.id)
-    transfer(sandboxes, message, sandbox.id)
+    stream(sandboxes, message, sandbox.id)
+    transfer(files, message, sandbox.id)
 
-    ended = sandboxes.Destroy(message("DestroyRequest", sandbox=sandbox.id), timeout=PATIENCE)
-    assert enum("EndReason", ended.end.reason) == "END_REASON_DESTROYED", ended
+    ended = sandboxes.Destroy(message("DestroySandboxRequest", sandbox=sandbox.id), timeout=PATIENCE)
+    assert enum("SandboxEndReason", ended.end.reason) == "SANDBOX_END_REASON_DESTROYED", ended
     refused(sandboxes, message, enum, pool, sandbox.id)
     channel.close()
     print("done")
 
 
-def stream(sandboxes, message, enum, sandbox):
+def stream(sandboxes, message, sandbox):
     """Answers a program while it runs: it must have been heard before it was answered."""
     inputs = queue.Queue()
     program = message("Program", shell="echo first; read word; echo got $word; cat >&2")
@@ -96,32 +104,32 @@ def stream(sandboxes, message, enum, sandbox):
                 inputs.put(message("ExecuteInput", stdin=b"word\n"))
             elif out == b"first\ngot word\n":
                 inputs.put(message("ExecuteInput", stdin=b"the rest"))
-                inputs.put(message("ExecuteInput", stdin_end=True))
+                inputs.put(message("ExecuteInput", stdin_end=message("StdinEnd")))
         elif kind == "stderr":
             err += event.stderr
         else:
             finished = event.finished
     inputs.put(None)
     assert (out, err) == (b"first\ngot word\n", b"the rest"), (out, err)
-    assert (enum("Outcome", finished.outcome), finished.exit_code) == ("OUTCOME_EXITED", 0), finished
+    assert (finished.outcome.WhichOneof("outcome"), finished.outcome.exit_code) == ("exit_code", 0), finished
 
 
-def transfer(sandboxes, message, sandbox):
+def transfer(files, message, sandbox):
     """Random bytes there and back, counted and hashed on both sides."""
     content = os.urandom(SIZE)
     digest = hashlib.sha256(content).digest()
 
     def pieces():
-        yield message("UploadRequest", file=message("UploadFile", sandbox=sandbox, path=b"deep/er/random"))
+        yield message("UploadFileRequest", start=message("UploadFileStart", sandbox=sandbox, path=b"deep/er/random"))
         for at in range(0, SIZE, PIECE):
-            yield message("UploadRequest", chunk=content[at : at + PIECE])
-        yield message("UploadRequest", end=message("UploadEnd"))
+            yield message("UploadFileRequest", chunk=content[at : at + PIECE])
+        yield message("UploadFileRequest", end=message("UploadFileEnd"))
 
-    file = sandboxes.Upload(pieces(), timeout=PATIENCE).file
+    file = files.Upload(pieces(), timeout=PATIENCE)
     assert (file.size, file.sha256) == (SIZE, digest), file
     back, size, end = hashlib.sha256(), 0, None
-    for part in sandboxes.Download(
-        message("DownloadRequest", sandbox=sandbox, path=b"deep/er/random"), timeout=PATIENCE
+    for part in files.Download(
+        message("DownloadFileRequest", sandbox=sandbox, path=b"deep/er/random"), timeout=PATIENCE
     ):
         assert end is None, "nothing comes after the end"
         if part.WhichOneof("part") == "chunk":
@@ -144,19 +152,20 @@ def refused(sandboxes, message, enum, pool, sandbox):
         assert error.code() == grpc.StatusCode.FAILED_PRECONDITION, error
         trailers = dict(error.trailing_metadata())
         detail = GetMessageClass(pool.FindMessageTypeByName("rekindle.v1.ErrorDetail"))
-        envelope = fields(trailers["grpc-status-details-bin"])
-        any_of = fields(envelope[3])
+        any_of, info = (fields(detail) for detail in fields(trailers["grpc-status-details-bin"], 3))
         assert any_of[1] == b"type.googleapis.com/rekindle.v1.ErrorDetail", any_of
         told = detail.FromString(any_of[2])
+        assert info[1] == b"type.googleapis.com/google.rpc.ErrorInfo", info
+        assert fields(info[2]) == {1: b"SANDBOX_ENDED", 2: b"rekindle"}, info
         assert enum("ErrorReason", told.reason) == "ERROR_REASON_SANDBOX_ENDED", told
-        assert enum("EndReason", told.end.reason) == "END_REASON_DESTROYED" and told.hint, told
+        assert enum("SandboxEndReason", told.end.reason) == "SANDBOX_END_REASON_DESTROYED" and told.hint, told
     else:
         raise AssertionError("a destroyed sandbox runs nothing")
 
 
-def fields(data):
-    """The fields of an encoded message by number, the last of each."""
-    found, at = {}, 0
+def fields(data, repeated=None):
+    """The fields of an encoded message by number, the last of each; or all with the number `repeated`."""
+    found, every, at = {}, [], 0
 
     def varint():
         nonlocal at
@@ -177,8 +186,10 @@ def fields(data):
             assert key & 7 == 2, key
             size = varint()
             found[key >> 3] = data[at : at + size]
+            if key >> 3 == repeated:
+                every.append(found[repeated])
             at += size
-    return found
+    return found if repeated is None else every
 
 
 main(sys.argv[1])

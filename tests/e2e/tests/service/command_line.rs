@@ -135,7 +135,7 @@ async fn sandboxes_and_the_host_are_shown_to_people_and_to_programs() {
     let id = made["id"].as_str().expect("an id").to_owned();
     let id = id.as_str();
     assert_eq!((&made["state"], &made["start"]["kind"]), (&json!("running"), &json!("parked")), "{made}");
-    assert_eq!(made["idle_timeout_millis"], 300_000);
+    assert_eq!(made["idle_timeout"], "300s");
     on.text(&["exec", id, "--sh", "true"]).await;
     let other = on.text(&["create"]).await;
     let other = other.trim_end();
@@ -155,7 +155,7 @@ async fn sandboxes_and_the_host_are_shown_to_people_and_to_programs() {
     assert_eq!(on.json(&["resume", id]).await["state"], "running");
     assert_eq!(on.text(&["exec", id, "--sh", "echo awake"]).await, "awake\n");
     let longer = on.json(&["timeout", id, "--idle", "7m"]).await;
-    assert_eq!(longer["idle_timeout_millis"], 420_000, "{longer}");
+    assert_eq!(longer["idle_timeout"], "420s", "{longer}");
     let timeline = on.json(&["timeline", id]).await;
     let calls: Vec<&str> =
         timeline["entries"].as_array().expect("entries").iter().filter_map(|e| e["call"].as_str()).collect();
@@ -171,9 +171,9 @@ async fn sandboxes_and_the_host_are_shown_to_people_and_to_programs() {
     assert_eq!((&status["sandboxes"], &status["draining"]), (&json!(2), &json!(false)), "{status}");
     assert!(status["pools"][0]["claims_parked"].as_u64() >= Some(1), "{status}");
     assert!(on.text(&["status"]).await.contains("minimal"));
-    let templates = on.json(&["templates"]).await;
+    let templates = on.json(&["template", "ls"]).await;
     assert_eq!((&templates[0]["name"], &templates[0]["is_default"]), (&json!("minimal"), &json!(true)));
-    assert!(on.text(&["templates"]).await.contains("minimal"));
+    assert!(on.text(&["template", "ls"]).await.contains("minimal"));
 
     let machines = leftovers::machines(data.path());
     on.text(&["rm", id]).await;

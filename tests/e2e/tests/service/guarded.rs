@@ -1,6 +1,7 @@
 //! A server on TCP: TLS, tokens with what they allow, and tokens that change while it serves.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,7 @@ use nix::sys::signal::Signal;
 use rekindle_e2e::cli::{Ended, command, ended, rekindle};
 use rekindle_e2e::leftovers;
 use rekindle_e2e::server::Server;
-
-use crate::calls::until;
+use rekindle_test_support::wait::until;
 
 /// Longest wait for changed tokens to count.
 const NOTICED: Duration = Duration::from_secs(30);
@@ -45,6 +45,7 @@ fn certificate(dir: &Path) -> (PathBuf, PathBuf) {
     let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
     fs::write(&cert, made.cert.pem()).expect("written");
     fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("closed");
     (cert, key)
 }
 

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rekindle_api::client::Client;
-use rekindle_api::v1::{CreateRequest, DestroyRequest, ExecuteRequest, UsageRequest};
+use rekindle_api::v1::{CreateSandboxRequest, DestroySandboxRequest, ExecuteRequest, HostUsageRequest};
 use rekindle_e2e::cli::rekindle;
 use rekindle_e2e::leftovers::{self, Leftovers};
 use rekindle_e2e::server::Server;
+use rekindle_test_support::wait::until;
 use tokio::task::JoinSet;
 
 use crate::calls::{create, destroy, output, python, shell};
@@ -41,12 +42,14 @@ fn moment(longest: Duration) -> Duration {
 async fn caller(mut client: Client) -> u32 {
     let mut whole = 0;
     loop {
-        let Ok(created) = client.sandboxes.create(CreateRequest::default()).await else { return whole };
+        let Ok(created) = client.sandboxes.create(CreateSandboxRequest::default()).await else {
+            return whole;
+        };
         let sandbox = created.into_inner().id;
         let program = Some(shell("echo busy; head -c 100000 /dev/urandom > some"));
         let request = ExecuteRequest { sandbox: sandbox.clone(), program, ..ExecuteRequest::default() };
         let Ok(_) = client.sandboxes.execute(request).await else { return whole };
-        let Ok(_) = client.sandboxes.destroy(DestroyRequest { sandbox }).await else { return whole };
+        let Ok(_) = client.sandboxes.destroy(DestroySandboxRequest { sandbox }).await else { return whole };
         whole += 1;
     }
 }
@@ -125,7 +128,7 @@ async fn a_service_killed_at_random_moments_under_load_serves_again_and_nothing_
     assert_eq!(orphans(data, &machines, &server), Leftovers::default(), "{}", server.log());
     let mut client = server.client().await;
     // Whatever a caller was told of as ended is accounted for, exactly once.
-    let usage = client.host.usage(UsageRequest::default()).await.expect("sums").into_inner();
+    let usage = client.host.usage(HostUsageRequest::default()).await.expect("sums").into_inner();
     let accounted: u64 = usage.tenants.iter().map(|tenant| tenant.sandboxes).sum();
     assert!(accounted >= lives.into() && accounted <= u64::from(lives) + ended_unheard, "{usage:?}: {lives}");
     let sandbox = create(&client).await;
@@ -148,11 +151,7 @@ async fn a_service_killed_while_it_builds_its_template_leaves_no_half_made_snaps
     let data = lab.empty_data();
     let data = data.path();
     let server = Server::launch(data, &[POOL]);
-    let began = Instant::now();
-    while leftovers::monitors(data).is_empty() {
-        assert!(began.elapsed() < crate::calls::PATIENCE, "it builds nothing: {}", server.log());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("it builds", || !leftovers::monitors(data).is_empty()).await;
     let machines = server.kill().await;
     assert_eq!(machines.len(), 1);
     let listed = rekindle(data, &["template", "ls", "--json"]).await.json();

@@ -5,28 +5,31 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rekindle_api::client::Client;
+use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::{
-    CreateRequest, EndReason, ErrorReason, ExecuteRequest, Outcome, Sandbox, SandboxState, WatchRequest,
+    CreateSandboxRequest, ErrorReason, ExecuteRequest, Sandbox, SandboxEndReason, SandboxState,
+    WatchSandboxesRequest,
 };
 use rekindle_api::{Code, detail};
 use rekindle_e2e::leftovers;
 use rekindle_e2e::server::Server;
+use rekindle_test_support::wait::{PATIENCE, until};
 
 use crate::calls::{
-    create, create_with, destroy, ended, execute, get, millis, output, python, reason, shell, until,
+    begun, create, create_with, destroy, ended, execute, get, output, python, reason, shell, time,
 };
 
 /// Nothing waits ready: a machine that is there is a sandbox's.
 const NO_POOL: &str = "pool.templates={ minimal = { parked_low = 0, parked_high = 0, prespawned = 0 } }";
 
 /// How a sandbox ended.
-fn end(sandbox: &Sandbox) -> EndReason {
+fn end(sandbox: &Sandbox) -> SandboxEndReason {
     sandbox.end.as_ref().unwrap_or_else(|| panic!("it has not ended: {sandbox:?}")).reason()
 }
 
 /// The next thing a watch of one sandbox tells, as its end.
-async fn watched(client: &Client, sandbox: &str) -> tokio::task::JoinHandle<EndReason> {
-    let request = WatchRequest { sandbox: sandbox.into(), ..WatchRequest::default() };
+async fn watched(client: &Client, sandbox: &str) -> tokio::task::JoinHandle<SandboxEndReason> {
+    let request = WatchSandboxesRequest { sandbox: sandbox.into(), ..WatchSandboxesRequest::default() };
     let mut events = client.sandboxes.clone().watch(request).await.expect("watched").into_inner();
     tokio::spawn(async move {
         loop {
@@ -47,8 +50,20 @@ async fn a_sandbox_ends_when_its_time_is_over_and_an_idle_one_when_nobody_uses_i
     let server = Server::start(data.path(), &[NO_POOL]).await;
     let client = server.client().await;
     let (short, quiet) = tokio::join!(
-        create_with(&client, CreateRequest { ttl_millis: 1_500, ..CreateRequest::default() }),
-        create_with(&client, CreateRequest { idle_timeout_millis: 1_500, ..CreateRequest::default() }),
+        create_with(
+            &client,
+            CreateSandboxRequest {
+                ttl: time(Duration::from_millis(1_500)),
+                ..CreateSandboxRequest::default()
+            }
+        ),
+        create_with(
+            &client,
+            CreateSandboxRequest {
+                idle_timeout: time(Duration::from_millis(1_500)),
+                ..CreateSandboxRequest::default()
+            }
+        ),
     );
     let machines = leftovers::machines(data.path());
     let told = watched(&client, &short.id).await;
@@ -56,14 +71,21 @@ async fn a_sandbox_ends_when_its_time_is_over_and_an_idle_one_when_nobody_uses_i
     assert_eq!(output(&client, &quiet.id, shell("sleep 3; echo busy")).await, "busy");
     assert_eq!(get(&client, &quiet.id).await.state(), SandboxState::Running);
     let (short, quiet) = tokio::join!(ended(&client, &short.id), ended(&client, &quiet.id));
-    assert_eq!((end(&short), end(&quiet)), (EndReason::Expired, EndReason::Idle));
-    assert_eq!(told.await.expect("told"), EndReason::Expired);
+    assert_eq!((end(&short), end(&quiet)), (SandboxEndReason::Expired, SandboxEndReason::Idle));
+    assert_eq!(told.await.expect("told"), SandboxEndReason::Expired);
     // Whoever comes too late is told how it ended.
     let late = execute(&client, &short.id, shell("true")).await.expect_err("it has ended");
     assert_eq!((late.code(), reason(&late)), (Code::FailedPrecondition, ErrorReason::SandboxEnded));
-    assert_eq!(detail(&late).and_then(|detail| detail.end).map(|end| end.reason()), Some(EndReason::Expired));
+    assert_eq!(
+        detail(&late).and_then(|detail| detail.end).map(|end| end.reason()),
+        Some(SandboxEndReason::Expired)
+    );
     // A call under way when the time is over hears it too.
-    let cut = create_with(&client, CreateRequest { ttl_millis: 2_000, ..CreateRequest::default() }).await;
+    let cut = create_with(
+        &client,
+        CreateSandboxRequest { ttl: time(Duration::from_millis(2_000)), ..CreateSandboxRequest::default() },
+    )
+    .await;
     let error = execute(&client, &cut.id, shell("sleep 100")).await.expect_err("it ends");
     assert_eq!((error.code(), reason(&error)), (Code::Unavailable, ErrorReason::SandboxEnded));
     server.stop(&machines).await;
@@ -86,23 +108,21 @@ async fn a_killed_machine_is_told_to_the_call_it_hit_and_to_everyone_later_and_i
         let (client, id) = (client.clone(), hit.id.clone());
         tokio::spawn(async move { execute(&client, &id, shell("touch begun; sleep 100")).await })
     };
-    while output(&client, &hit.id, shell("ls")).await != "begun" {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    begun(&client, &hit.id).await;
     for pid in victim {
         kill(Pid::from_raw(pid.try_into().expect("a pid")), Signal::SIGKILL).expect("killed");
     }
     let error = call.await.expect("ends").expect_err("the machine is lost");
     assert_eq!((error.code(), reason(&error)), (Code::Unavailable, ErrorReason::VmLost), "{error:?}");
     let blamed = detail(&error).and_then(|detail| detail.end).map(|end| end.reason());
-    assert_eq!(blamed, Some(EndReason::VmLost));
-    assert_eq!(end(&ended(&client, &hit.id).await), EndReason::VmLost);
-    assert_eq!(told.await.expect("told"), EndReason::VmLost);
+    assert_eq!(blamed, Some(SandboxEndReason::VmLost));
+    assert_eq!(end(&ended(&client, &hit.id).await), SandboxEndReason::VmLost);
+    assert_eq!(told.await.expect("told"), SandboxEndReason::VmLost);
     // Destroying what has ended is no error and changes nothing.
-    assert_eq!(end(&destroy(&client, &hit.id).await), EndReason::VmLost);
+    assert_eq!(end(&destroy(&client, &hit.id).await), SandboxEndReason::VmLost);
 
     assert_eq!(output(&client, &neighbour.id, shell("echo alive")).await, "alive");
-    assert_eq!(end(&destroy(&client, &neighbour.id).await), EndReason::Destroyed);
+    assert_eq!(end(&destroy(&client, &neighbour.id).await), SandboxEndReason::Destroyed);
     until("its files stay", || leftovers::machines(data.path()).is_empty()).await;
     server.stop(&machines).await;
 }
@@ -120,20 +140,20 @@ async fn memory_and_time_that_run_out_inside_are_outcomes_and_the_sandbox_lives_
     let request = ExecuteRequest {
         sandbox: sandbox.id.clone(),
         program: Some(python(&eat)),
-        timeout_millis: millis(crate::calls::PATIENCE),
+        timeout: time(PATIENCE),
         memory_bytes: 64 << 20,
         ..ExecuteRequest::default()
     };
     let eaten = client.sandboxes.clone().execute(request).await.expect("an outcome").into_inner();
-    assert_eq!(eaten.outcome(), Outcome::OutOfMemory, "{eaten:?}");
+    assert!(matches!(eaten.ended(), Some(Outcome::OutOfMemory(_))), "{eaten:?}");
     let request = ExecuteRequest {
         sandbox: sandbox.id.clone(),
         program: Some(shell("sleep 100")),
-        timeout_millis: 500,
+        timeout: time(Duration::from_millis(500)),
         ..ExecuteRequest::default()
     };
     let late = client.sandboxes.clone().execute(request).await.expect("an outcome").into_inner();
-    assert_eq!(late.outcome(), Outcome::TimedOut, "{late:?}");
+    assert!(matches!(late.ended(), Some(Outcome::TimedOut(_))), "{late:?}");
     assert_eq!(output(&client, &sandbox.id, shell("echo alive")).await, "alive");
     assert_eq!(get(&client, &sandbox.id).await.usage.unwrap_or_default().executions, 3);
     server.stop(&leftovers::machines(data.path())).await;

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rekindle_api::v1::{CreateRequest, Start, StartKind};
+use rekindle_api::v1::{CreateSandboxRequest, SandboxStart, SandboxStartKind};
 use rekindle_e2e::leftovers;
 use rekindle_e2e::server::Server;
 
-use crate::calls::{create, create_with, destroy, output, python};
+use crate::calls::{create, create_with, destroy, output, python, time};
 
 /// Two wait, and as soon as one is gone it is replaced.
 const TWO_PARKED: &str = "pool.templates={ minimal = { parked_low = 2, parked_high = 2, prespawned = 0 } }";
@@ -42,8 +42,8 @@ async fn parked_machines_are_claimed_and_replaced_and_share_neither_randomness_n
     let mut drawn = Vec::new();
     for sandbox in [&one, &other] {
         let start = sandbox.start.as_ref().expect("how it started");
-        assert_eq!(start.kind(), StartKind::Parked, "{start:?}");
-        assert!(!start.stages.is_empty() && start.total_micros > 0, "{start:?}");
+        assert_eq!(start.kind(), SandboxStartKind::Parked, "{start:?}");
+        assert!(!start.stages.is_empty() && start.total.is_some_and(|total| total.nanos > 0), "{start:?}");
         let before = now();
         let text = output(&client, &sandbox.id, python(DRAW)).await;
         let after = now();
@@ -114,14 +114,14 @@ async fn wishes_reach_a_sandbox_that_was_parked_before_they_were_known() {
     let server = Server::start(data.path(), &[TWO_PARKED]).await;
     let client = server.client().await;
     server.filled(2, 0).await;
-    let wishes = CreateRequest {
+    let wishes = CreateSandboxRequest {
         env: [("GREETING".to_owned(), "hello world".to_owned())].into(),
         metadata: [("job".to_owned(), "7".to_owned())].into(),
-        ttl_millis: 600_000,
-        ..CreateRequest::default()
+        ttl: time(Duration::from_millis(600_000)),
+        ..CreateSandboxRequest::default()
     };
     let sandbox = create_with(&client, wishes).await;
-    assert_eq!(sandbox.start.as_ref().map(Start::kind), Some(StartKind::Parked));
+    assert_eq!(sandbox.start.as_ref().map(SandboxStart::kind), Some(SandboxStartKind::Parked));
     assert_eq!(sandbox.metadata.get("job").map(String::as_str), Some("7"));
     let printed = output(&client, &sandbox.id, python("import os; print(os.environ['GREETING'])")).await;
     assert_eq!(printed, "hello world");

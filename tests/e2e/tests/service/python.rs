@@ -1,7 +1,8 @@
-//! A client in another language, made only from what the server says about itself by reflection.
+//! Clients in another language, made only from what the server says about itself by reflection: one that uses
+//! everything, and the examples.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rekindle::config::Dirs;
@@ -51,23 +52,73 @@ fn said(what: &str, command: &mut Command) -> Result<String, String> {
     Err(format!("{what}: {}", stderr.trim().lines().last().unwrap_or("failed without a word")))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_python_client_made_from_reflection_alone_uses_a_sandbox_from_beginning_to_end() {
-    let lab = lab!();
-    let packages = match tokio::task::spawn_blocking(packages).await.expect("ends") {
-        Ok(packages) => packages,
-        Err(reason) => rekindle_test_support::skip!("no Python with grpcio: {reason}"),
+/// The packages, or the end of the test as a reported skip.
+macro_rules! packages {
+    () => {
+        match tokio::task::spawn_blocking(packages).await.expect("ends") {
+            Ok(packages) => packages,
+            Err(reason) => rekindle_test_support::skip!("no Python with grpcio: {reason}"),
+        }
     };
-    let _turn = lab.turn().await;
-    let data = lab.copy();
-    let server = Server::start(data.path(), &[]).await;
-    let address = server.address();
+}
+
+/// What a program printed. Nothing of the user's own is used, and nothing is written into the cache.
+async fn printed(packages: &Path, cwd: &Path, words: &[&str]) -> String {
     let mut client = tokio::process::Command::new("python3");
-    // Nothing of the user's own, and nothing written into the cache.
-    client.args(["-s", "-B", "-c", CLIENT, &address]).env("PYTHONPATH", packages).kill_on_drop(true);
+    client.args(["-s", "-B"]).args(words).current_dir(cwd).env("PYTHONPATH", packages).kill_on_drop(true);
     let ended = client.output().await.expect("started");
     let (stdout, stderr) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     eprintln!("{stdout}");
-    assert!(ended.status.success() && stdout.ends_with("done\n"), "{}: {stdout}{stderr}", ended.status);
+    assert!(ended.status.success(), "{words:?}: {}: {stdout}{stderr}", ended.status);
+    stdout.into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_python_client_made_from_reflection_alone_uses_a_sandbox_from_beginning_to_end() {
+    let lab = lab!();
+    let packages = packages!();
+    let _turn = lab.turn().await;
+    let data = lab.copy();
+    let server = Server::start(data.path(), &[]).await;
+    let stdout = printed(&packages, data.path(), &["-c", CLIENT, &server.address()]).await;
+    assert!(stdout.ends_with("done\n"), "{stdout}");
+    server.stop(&leftovers::machines(data.path())).await;
+}
+
+/// Every example, and what it prints besides figures of its own.
+const EXAMPLES: [(&str, &[&str]); 5] = [
+    ("one_execution.py", &["it printed 42", "it ended with exit_code 3", "it took "]),
+    ("files.py", &["uploaded 11 bytes", "lines: 2", "done has ['list.txt']", "it reads ['milk', 'bread']"]),
+    ("streaming.py", &["it says: who are you?", "it says: hello a program", "it ended with 0"]),
+    ("chart.py", &["61 sold in 4 months", "chart.svg has 4 bars"]),
+    (
+        "retry.py",
+        &[
+            "the same sandbox: True",
+            "lines in the log: 1 - it ran",
+            "lines in the log: 1 - an earlier answer",
+            "not repeated: NOT_FOUND",
+        ],
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_examples_do_what_they_say() {
+    let lab = lab!();
+    let packages = packages!();
+    let _turn = lab.turn().await;
+    let data = lab.copy();
+    let server = Server::start(data.path(), &[]).await;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    for (name, says) in EXAMPLES {
+        let program = folder.join(name).display().to_string();
+        let stdout = printed(&packages, elsewhere.path(), &[&program, &server.address()]).await;
+        let mut rest = stdout.as_str();
+        for word in says {
+            let at = rest.find(word).unwrap_or_else(|| panic!("{name} does not say {word:?}: {stdout}"));
+            rest = &rest[at + word.len()..];
+        }
+    }
     server.stop(&leftovers::machines(data.path())).await;
 }

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use rekindle_api::Code;
-use rekindle_api::v1::{CreateRequest, EndReason, ErrorReason};
+use rekindle_api::v1::{CreateSandboxRequest, ErrorReason, SandboxEndReason};
 use rekindle_e2e::cli::{command, ended};
 use rekindle_e2e::leftovers;
 use rekindle_e2e::server::Server;
 
-use crate::calls::{create, execute, output, reason, shell};
+use crate::calls::{begun, create, execute, output, reason, shell};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_is_asked_to_end_lets_calls_finish_takes_no_more_and_leaves_nothing() {
@@ -24,16 +24,14 @@ async fn a_service_that_is_asked_to_end_lets_calls_finish_takes_no_more_and_leav
         let (client, id) = (client.clone(), sandbox.id.clone());
         tokio::spawn(async move { output(&client, &id, shell("touch begun; sleep 3; echo finished")).await })
     };
-    while output(&client, &sandbox.id, shell("ls")).await != "begun" {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    begun(&client, &sandbox.id).await;
     let machines = leftovers::machines(data.path());
     assert!(machines.len() >= 2, "{machines:?}");
     server.signal(Signal::SIGTERM);
     // It may take a moment to hear.
     let began = Instant::now();
     let refused = loop {
-        match client.sandboxes.create(CreateRequest::default()).await {
+        match client.sandboxes.create(CreateSandboxRequest::default()).await {
             Err(status) => break status,
             Ok(_) => assert!(began.elapsed() < Duration::from_secs(2), "it takes new sandboxes"),
         }
@@ -59,15 +57,13 @@ async fn calls_that_do_not_finish_are_cut_off_when_the_drain_is_over_and_told_wh
         let (client, id) = (client.clone(), sandbox.id.clone());
         tokio::spawn(async move { execute(&client, &id, shell("touch begun; sleep 1000")).await })
     };
-    while output(&client, &sandbox.id, shell("ls")).await != "begun" {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    begun(&client, &sandbox.id).await;
     let machines = leftovers::machines(data.path());
     server.signal(Signal::SIGTERM);
     let cut = under_way.await.expect("ends").expect_err("it is cut off");
     assert_eq!((cut.code(), reason(&cut)), (Code::Unavailable, ErrorReason::SandboxEnded), "{cut:?}");
     let end = rekindle_api::detail(&cut).and_then(|detail| detail.end).map(|end| end.reason());
-    assert_eq!(end, Some(EndReason::Shutdown));
+    assert_eq!(end, Some(SandboxEndReason::Shutdown));
     server.ended_well().await;
     leftovers::find(data.path(), &machines, &BTreeSet::new()).assert_none();
 }

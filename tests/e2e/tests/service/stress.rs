@@ -8,18 +8,19 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use rekindle_api::client::Client;
-use rekindle_api::v1::StartKind;
+use rekindle_api::v1::SandboxStartKind;
 use rekindle_e2e::leftovers;
 use rekindle_e2e::server::{Held, Server};
+use rekindle_test_support::wait::until;
 
-use crate::calls::{create, destroy, output, python, shell, until};
+use crate::calls::{create, destroy, output, python, shell};
 
 /// One waits restored, one monitor waits: every kind of start happens.
 const POOL: &str = "pool.templates={ minimal = { parked_low = 1, parked_high = 1, prespawned = 1 } }";
 const PARKED: u32 = 1;
 const PRESPAWNED: u32 = 1;
 /// Room for all of them: memory is shared between clones, and only a little of it is each one's own.
-const ROOM: [&str; 2] = ["pool.memory_budget_mib=65536", "pool.cpu_budget_millis=256000"];
+const ROOM: [&str; 2] = ["pool.memory_budget_mib=65536", "pool.milli_cpus_budget=256000"];
 /// Records of ended sandboxes are kept on purpose; fewer of them than the first round makes.
 const RECORDS: &str = "sandbox.ended_kept=4";
 /// What an allocator may keep to itself, and no leak of a sandbox's worth may hide in.
@@ -30,7 +31,7 @@ fn full() -> bool {
 }
 
 /// Creates, uses and destroys one. Says where its machine came from.
-async fn whole_life(client: &Client, data: &Path, number: usize) -> (StartKind, BTreeSet<String>) {
+async fn whole_life(client: &Client, data: &Path, number: usize) -> (SandboxStartKind, BTreeSet<String>) {
     let sandbox = create(client).await;
     let machines = leftovers::machines(data);
     let say = format!("print('number', {number})");
@@ -64,14 +65,14 @@ fn assert_same(before: Held, after: Held) {
     assert!(after.rss_kib <= before.rss_kib + RSS_KIB, "memory: {before:?}, {after:?}");
 }
 
-fn report(what: &str, count: usize, took: Duration, kinds: &[StartKind], before: Held, after: Held) {
+fn report(what: &str, count: usize, took: Duration, kinds: &[SandboxStartKind], before: Held, after: Held) {
     let of = |kind| kinds.iter().filter(|other| **other == kind).count();
     eprintln!(
         "{count} sandboxes {what} in {:.1} s: {} parked, {} prespawned, {} restored",
         took.as_secs_f64(),
-        of(StartKind::Parked),
-        of(StartKind::Prespawned),
-        of(StartKind::Restored),
+        of(SandboxStartKind::Parked),
+        of(SandboxStartKind::Prespawned),
+        of(SandboxStartKind::Restored),
     );
     eprintln!("  before {before:?}\n  after  {after:?}");
 }

@@ -11,8 +11,7 @@ use nix::pty::{Winsize, openpty};
 use rekindle_e2e::cli::{command, rekindle};
 use rekindle_e2e::leftovers;
 use rekindle_e2e::server::Server;
-
-use crate::calls::PATIENCE;
+use rekindle_test_support::wait::PATIENCE;
 
 /// Our end of a terminal.
 struct Screen {

@@ -4,28 +4,23 @@
 //! command. With one all keys go to the program. Whatever ends this command, the call ends with it, and with the
 //! call the program.
 
-use std::io::Read as _;
-
 use anyhow::{Context, bail};
-use bytes::Bytes;
 use rekindle_api::Streaming;
 use rekindle_api::client::Client;
 use rekindle_api::v1::execute_event::Event;
 use rekindle_api::v1::execute_input::Input;
-use rekindle_api::v1::{ExecuteEvent, ExecuteInput, ExecuteRequest, ExecuteStart};
+use rekindle_api::v1::{ExecuteEvent, ExecuteInput, ExecuteRequest, ExecuteStart, StdinEnd};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
 
 use super::Ended;
 use crate::cli::args::ExecOptions;
-use crate::cli::remote::interrupt::{SIGNAL_BASE, interrupted};
+use crate::cli::execution;
+use crate::cli::interrupt::{SIGNAL_BASE, interrupted};
 use crate::cli::remote::refusal;
 use crate::cli::remote::requests::{Closed, Requests, requests};
 use crate::cli::remote::terminal::{self, Mode, Terminal};
 
-/// Pieces in which standard input is forwarded.
-const STDIN_PIECE: usize = 64 * 1024;
 /// The signals this file handles, by number.
 const SIGINT: u8 = 2;
 const SIGPIPE: u8 = 13;
@@ -58,7 +53,7 @@ pub(super) async fn live(
         if let Some(resized) = resized {
             tokio::spawn(forward_size(resized, inputs.clone()));
         }
-        let print = !options.json;
+        let print = !options.program.json;
         let ended = pump(events, print, tokio::io::stdout(), tokio::io::stderr()).await;
         drop(raw);
         ended
@@ -122,25 +117,15 @@ async fn asked_to_end(inputs: &Requests<ExecuteInput>, keyboard: bool) -> u8 {
     }
 }
 
-/// Hands our own standard input on. It is read on a thread that nobody waits for: a read from a pipe or a
-/// terminal that stays open has no end.
+/// Hands our own standard input on.
 async fn forward_stdin(inputs: Requests<ExecuteInput>) {
-    let (pieces, mut read) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        let mut input = std::io::stdin().lock();
-        let mut piece = vec![0; STDIN_PIECE];
-        while let Ok(n @ 1..) = input.read(&mut piece) {
-            if pieces.blocking_send(Bytes::copy_from_slice(&piece[..n])).is_err() {
-                return;
-            }
-        }
-    });
-    while let Some(piece) = read.recv().await {
+    let mut pieces = execution::pieces();
+    while let Some(piece) = pieces.recv().await {
         if send(&inputs, Input::Stdin(piece)).await.is_err() {
             return;
         }
     }
-    let _ = send(&inputs, Input::StdinEnd(true)).await;
+    let _ = send(&inputs, Input::StdinEnd(StdinEnd {})).await;
 }
 
 /// Tells the program's terminal when ours changes its size.

@@ -3,11 +3,11 @@
 use std::io::IsTerminal as _;
 
 use anyhow::bail;
+use rekindle_api::time::duration;
 use rekindle_api::v1::program::Program as Kind;
 use rekindle_api::v1::{Code, Command, ExecuteRequest, Language, Program};
 
-use crate::cli::args::ExecOptions;
-use crate::cli::remote::quantity;
+use crate::cli::args::{ExecOptions, ProgramOptions};
 
 /// Refuses what cannot be done, before anything is.
 pub fn check(options: &ExecOptions) -> anyhow::Result<()> {
@@ -24,20 +24,21 @@ pub fn check(options: &ExecOptions) -> anyhow::Result<()> {
 
 /// The request.
 pub fn request(options: &ExecOptions, sandbox: String) -> ExecuteRequest {
+    let ExecOptions { program, key, .. } = options;
     ExecuteRequest {
         sandbox,
-        program: Some(Program { program: Some(program(options)) }),
-        env: options.env.iter().cloned().collect(),
-        cwd: options.cwd.clone(),
-        timeout_millis: quantity::to_millis(options.timeout),
-        memory_bytes: options.memory.unwrap_or(0),
-        output_limit: options.output_limit.unwrap_or(0),
-        idempotency_key: options.key.clone().unwrap_or_default(),
+        program: Some(Program { program: Some(kind(program)) }),
+        env: program.env.iter().cloned().collect(),
+        cwd: program.cwd.clone(),
+        timeout: program.timeout.map(duration),
+        memory_bytes: program.memory.unwrap_or(0),
+        output_limit: program.output_limit,
+        idempotency_key: key.clone().unwrap_or_default(),
         ..ExecuteRequest::default()
     }
 }
 
-fn program(options: &ExecOptions) -> Kind {
+fn kind(options: &ProgramOptions) -> Kind {
     let code = |language: Language, source: &str| {
         let source = source.to_owned();
         Kind::Code(Code { language: language.into(), source, plain_interpreter: options.plain })

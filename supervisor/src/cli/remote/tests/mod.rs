@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use clap::Parser as _;
-use rekindle_api::v1::UploadFile;
+use rekindle_api::v1::UploadFileStart;
 use rekindle_api::v1::program::Program;
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 
@@ -58,7 +58,10 @@ async fn an_execution_passes_its_exit_code_on() {
     assert_eq!(code.expect("it ran"), 3);
     let state = server.state.lock().expect("state");
     let request = &state.executed[0];
-    assert_eq!((request.sandbox.as_str(), request.timeout_millis), ("aa11", 2_000));
+    assert_eq!(
+        (request.sandbox.as_str(), request.timeout),
+        ("aa11", Some(rekindle_api::Duration { seconds: 2, nanos: 0 }))
+    );
     assert_eq!(request.idempotency_key, "k");
     let program = request.program.clone().and_then(|program| program.program);
     assert!(matches!(program, Some(Program::Code(code)) if code.plain_interpreter && code.source == "1"));
@@ -133,13 +136,13 @@ impl AsyncRead for Breaks {
 async fn an_upload_that_cannot_be_read_to_its_end_is_never_complete() {
     let server = Server::start();
     let mut client = server.client().await;
-    let file = UploadFile { path: Bytes::from_static(b"half"), ..UploadFile::default() };
+    let file = UploadFileStart { path: Bytes::from_static(b"half"), ..UploadFileStart::default() };
     let sent = put::send(&mut client, file, Breaks(600_000), Meter::start("x", None)).await;
     assert_eq!(sent.expect_err("it broke").root_cause().to_string(), "the disk broke");
     drop(client);
     // A second upload over a connection of its own; by then the first has been given up or would be complete.
     let mut client = server.client().await;
-    let file = UploadFile { path: Bytes::from_static(b"whole"), ..UploadFile::default() };
+    let file = UploadFileStart { path: Bytes::from_static(b"whole"), ..UploadFileStart::default() };
     put::send(&mut client, file, &b"abc"[..], Meter::start("x", None)).await.expect("it arrived");
     let state = server.state.lock().expect("state");
     assert!(state.files.contains_key(&b"whole"[..]) && !state.files.contains_key(&b"half"[..]));
@@ -149,7 +152,7 @@ async fn an_upload_that_cannot_be_read_to_its_end_is_never_complete() {
 async fn a_refused_upload_says_why_before_it_is_sent() {
     let server = Server::start();
     let mut client = server.client().await;
-    let file = UploadFile { path: Bytes::from_static(b"forbidden"), ..UploadFile::default() };
+    let file = UploadFileStart { path: Bytes::from_static(b"forbidden"), ..UploadFileStart::default() };
     let endless = tokio::io::repeat(1).take(1 << 40);
     let error = put::send(&mut client, file, endless, Meter::start("x", None)).await.expect_err("refused");
     assert_eq!(error.to_string(), "not there\nhint: ask nicely");
@@ -172,9 +175,19 @@ async fn who_may_not_see_the_host_still_sees_its_sandboxes() {
     assert_eq!(run(&server, &["top", "--once"]).await.expect("shown"), 0);
     let error = run(&server, &["status"]).await.expect_err("refused");
     assert_eq!(error.to_string(), "the scope admin is needed\nhint: ask nicely");
-    for words in [&["ps", "--quiet"][..], &["inspect", "aa"], &["usage"], &["templates", "--json"]] {
+    for words in [&["ps", "--quiet"][..], &["inspect", "aa"], &["usage"]] {
         assert_eq!(run(&server, words).await.expect("shown"), 0, "{words:?}");
     }
+}
+
+#[tokio::test]
+async fn the_templates_of_a_server_are_listed_by_the_same_command_as_ones_own() {
+    let server = Server::start();
+    let words = ["rekindle", "template", "ls", "--json", "--server", &server.url()];
+    let Command::Template(command) = Arguments::try_parse_from(words).expect("right words").command else {
+        panic!("another command");
+    };
+    assert_eq!(crate::cli::template::template(command).await.expect("shown"), 0);
 }
 
 #[tokio::test]

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream};
 use rekindle_api::client::{Client, Target};
-use rekindle_api::v1::download_response::Part as Down;
+use rekindle_api::v1::download_file_response::Part as Down;
 use rekindle_api::v1::execute_event::Event as Output;
 use rekindle_api::v1::execute_input::Input;
+use rekindle_api::v1::files_server::{Files, FilesServer};
 use rekindle_api::v1::host_server::{Host, HostServer};
 use rekindle_api::v1::sandboxes_server::{Sandboxes, SandboxesServer};
-use rekindle_api::v1::upload_request::Part as Up;
+use rekindle_api::v1::upload_file_request::Part as Up;
 use rekindle_api::v1::*;
 use rekindle_api::{Code, Request, Status, Streaming};
 use sha2::{Digest as _, Sha256};
@@ -55,8 +56,10 @@ impl Server {
             Some((listener.accept().await.map(|(connection, _)| connection), listener))
         });
         let sandboxes = SandboxesServer::new(Fake(Arc::clone(&state)));
+        let files = FilesServer::new(Fake(Arc::clone(&state)));
         let host = HostServer::new(Fake(Arc::clone(&state)));
-        let server = tonic::transport::Server::builder().add_service(sandboxes).add_service(host);
+        let server =
+            tonic::transport::Server::builder().add_service(sandboxes).add_service(files).add_service(host);
         tokio::spawn(server.serve_with_incoming(incoming));
         Self { state, dir }
     }
@@ -85,12 +88,13 @@ fn refuse<T>(code: Code, reason: ErrorReason, message: &str) -> Result<T, Status
 }
 
 fn exited(exit_code: u32) -> ExecuteResponse {
-    ExecuteResponse { outcome: Outcome::Exited.into(), exit_code, ..ExecuteResponse::default() }
+    let outcome = ExecutionOutcome { outcome: Some(execution_outcome::Outcome::ExitCode(exit_code)) };
+    ExecuteResponse { outcome: Some(outcome), ..ExecuteResponse::default() }
 }
 
 #[tonic::async_trait]
 impl Sandboxes for Fake {
-    async fn get(&self, request: Request<GetRequest>) -> Answer<Sandbox> {
+    async fn get(&self, request: Request<GetSandboxRequest>) -> Answer<Sandbox> {
         let id = request.into_inner().sandbox;
         match sandboxes().into_iter().find(|sandbox| sandbox.id == id) {
             Some(sandbox) => Ok(Response::new(sandbox)),
@@ -99,12 +103,12 @@ impl Sandboxes for Fake {
     }
 
     /// One sandbox a page, so that pages are followed.
-    async fn list(&self, request: Request<ListRequest>) -> Answer<ListResponse> {
+    async fn list(&self, request: Request<ListSandboxesRequest>) -> Answer<ListSandboxesResponse> {
         let at = request.into_inner().page_token.parse().unwrap_or(0);
         let all = sandboxes();
         let next_page_token = if at + 1 < all.len() { (at + 1).to_string() } else { String::new() };
         let sandboxes = all.into_iter().skip(at).take(1).collect();
-        Ok(Response::new(ListResponse { sandboxes, next_page_token }))
+        Ok(Response::new(ListSandboxesResponse { sandboxes, next_page_token }))
     }
 
     async fn execute(&self, request: Request<ExecuteRequest>) -> Answer<ExecuteResponse> {
@@ -143,9 +147,47 @@ impl Sandboxes for Fake {
         Ok(Response::new(echoed.map(|event| Ok(ExecuteEvent { event: Some(event) })).boxed()))
     }
 
-    async fn upload(&self, request: Request<Streaming<UploadRequest>>) -> Answer<UploadResponse> {
+    async fn destroy(&self, request: Request<DestroySandboxRequest>) -> Answer<Sandbox> {
+        let id = request.into_inner().sandbox;
+        if id == "ab22" {
+            return refuse(Code::Internal, ErrorReason::Internal, "it clings to life");
+        }
+        self.0.lock().expect("state").destroyed.push(id);
+        Ok(Response::new(Sandbox::default()))
+    }
+
+    async fn create(&self, _: Request<CreateSandboxRequest>) -> Answer<Sandbox> {
+        refuse(Code::ResourceExhausted, ErrorReason::HostFull, "no room")
+    }
+
+    async fn pause(&self, _: Request<PauseSandboxRequest>) -> Answer<Sandbox> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn resume(&self, _: Request<ResumeSandboxRequest>) -> Answer<Sandbox> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn set_timeout(&self, _: Request<SetSandboxTimeoutRequest>) -> Answer<Sandbox> {
+        Err(Status::unimplemented(""))
+    }
+
+    type WatchStream = Answers<SandboxEvent>;
+
+    async fn watch(&self, _: Request<WatchSandboxesRequest>) -> Answer<Self::WatchStream> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn timeline(&self, _: Request<SandboxTimelineRequest>) -> Answer<SandboxTimelineResponse> {
+        Err(Status::unimplemented(""))
+    }
+}
+
+#[tonic::async_trait]
+impl Files for Fake {
+    async fn upload(&self, request: Request<Streaming<UploadFileRequest>>) -> Answer<FileInfo> {
         let mut parts = request.into_inner();
-        let Some(Up::File(file)) = parts.message().await?.and_then(|first| first.part) else {
+        let Some(Up::Start(file)) = parts.message().await?.and_then(|first| first.part) else {
             return refuse(Code::InvalidArgument, ErrorReason::InvalidRequest, "no file");
         };
         if &file.path[..] == b"forbidden" {
@@ -154,8 +196,10 @@ impl Sandboxes for Fake {
         let mut content = Vec::new();
         let complete = loop {
             match parts.message().await {
-                Ok(Some(UploadRequest { part: Some(Up::Chunk(chunk)) })) => content.extend_from_slice(&chunk),
-                Ok(Some(UploadRequest { part: Some(Up::End(_)) })) => break true,
+                Ok(Some(UploadFileRequest { part: Some(Up::Chunk(chunk)) })) => {
+                    content.extend_from_slice(&chunk);
+                }
+                Ok(Some(UploadFileRequest { part: Some(Up::End(_)) })) => break true,
                 Ok(Some(_)) => return refuse(Code::InvalidArgument, ErrorReason::InvalidRequest, "twice"),
                 Ok(None) | Err(_) => break false,
             }
@@ -167,19 +211,19 @@ impl Sandboxes for Fake {
         if complete {
             state.files.insert(file.path, content.into());
         }
-        Ok(Response::new(UploadResponse { file: Some(info) }))
+        Ok(Response::new(info))
     }
 
-    type DownloadStream = Answers<DownloadResponse>;
+    type DownloadStream = Answers<DownloadFileResponse>;
 
     /// The files; `short` lacks its end, and `changed` its bytes.
-    async fn download(&self, request: Request<DownloadRequest>) -> Answer<Self::DownloadStream> {
+    async fn download(&self, request: Request<DownloadFileRequest>) -> Answer<Self::DownloadStream> {
         let path = request.into_inner().path;
         let Some(content) = self.0.lock().expect("state").files.get(&path).cloned() else {
             return refuse(Code::NotFound, ErrorReason::NotFound, "no such file");
         };
         let sha256 = Bytes::copy_from_slice(&Sha256::digest(&content));
-        let end = DownloadEnd { size: content.len() as u64, sha256, file: None };
+        let end = DownloadFileEnd { size: content.len() as u64, sha256, file: None };
         let mut sent = content.to_vec();
         if &path[..] == b"changed" {
             sent[0] ^= 1;
@@ -189,54 +233,27 @@ impl Sandboxes for Fake {
         if &path[..] != b"short" {
             parts.push(Down::End(end));
         }
-        let parts = parts.into_iter().map(|part| Ok(DownloadResponse { part: Some(part) }));
+        let parts = parts.into_iter().map(|part| Ok(DownloadFileResponse { part: Some(part) }));
         Ok(Response::new(stream::iter(parts).boxed()))
     }
 
-    async fn destroy(&self, request: Request<DestroyRequest>) -> Answer<Sandbox> {
-        let id = request.into_inner().sandbox;
-        if id == "ab22" {
-            return refuse(Code::Internal, ErrorReason::Internal, "it clings to life");
-        }
-        self.0.lock().expect("state").destroyed.push(id);
-        Ok(Response::new(Sandbox::default()))
-    }
-
-    async fn create(&self, _: Request<CreateRequest>) -> Answer<Sandbox> {
-        refuse(Code::ResourceExhausted, ErrorReason::HostFull, "no room")
-    }
-
-    async fn list_files(&self, _: Request<ListFilesRequest>) -> Answer<ListFilesResponse> {
+    async fn list(&self, _: Request<ListFilesRequest>) -> Answer<ListFilesResponse> {
         Err(Status::unimplemented(""))
     }
 
-    async fn stat(&self, _: Request<StatRequest>) -> Answer<FileInfo> {
+    async fn stat(&self, _: Request<StatFileRequest>) -> Answer<FileInfo> {
         Err(Status::unimplemented(""))
     }
 
-    async fn remove(&self, _: Request<RemoveRequest>) -> Answer<RemoveResponse> {
+    async fn remove(&self, _: Request<RemoveFileRequest>) -> Answer<RemoveFileResponse> {
         Err(Status::unimplemented(""))
     }
 
-    async fn pause(&self, _: Request<PauseRequest>) -> Answer<Sandbox> {
+    async fn make_dir(&self, _: Request<MakeDirRequest>) -> Answer<FileInfo> {
         Err(Status::unimplemented(""))
     }
 
-    async fn resume(&self, _: Request<ResumeRequest>) -> Answer<Sandbox> {
-        Err(Status::unimplemented(""))
-    }
-
-    async fn set_timeout(&self, _: Request<SetTimeoutRequest>) -> Answer<Sandbox> {
-        Err(Status::unimplemented(""))
-    }
-
-    type WatchStream = Answers<Event>;
-
-    async fn watch(&self, _: Request<WatchRequest>) -> Answer<Self::WatchStream> {
-        Err(Status::unimplemented(""))
-    }
-
-    async fn timeline(&self, _: Request<TimelineRequest>) -> Answer<TimelineResponse> {
+    async fn r#move(&self, _: Request<MoveFileRequest>) -> Answer<FileInfo> {
         Err(Status::unimplemented(""))
     }
 }
@@ -247,11 +264,11 @@ impl Host for Fake {
         Ok(Response::new(ListTemplatesResponse::default()))
     }
 
-    async fn status(&self, _: Request<StatusRequest>) -> Answer<StatusResponse> {
+    async fn status(&self, _: Request<HostStatusRequest>) -> Answer<HostStatusResponse> {
         refuse(Code::PermissionDenied, ErrorReason::MissingScope, "the scope admin is needed")
     }
 
-    async fn usage(&self, _: Request<UsageRequest>) -> Answer<UsageResponse> {
-        Ok(Response::new(UsageResponse::default()))
+    async fn usage(&self, _: Request<HostUsageRequest>) -> Answer<HostUsageResponse> {
+        Ok(Response::new(HostUsageResponse::default()))
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use rekindle_api::v1;
 use serde::Serialize;
 
-use super::word;
+use super::{moment, word};
 
 /// A file.
 #[derive(Debug, Serialize)]
@@ -19,7 +19,7 @@ pub struct File {
     mode: u32,
     uid: u32,
     gid: u32,
-    modified_nanos: i64,
+    modified_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     link_target: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ impl From<&v1::FileInfo> for File {
             mode: from.mode,
             uid: from.uid,
             gid: from.gid,
-            modified_nanos: from.modified_nanos,
+            modified_at: moment(from.modified_at),
             link_target: (!target.is_empty()).then(|| String::from_utf8_lossy(target).into_owned()),
             link_target_hex: unless_text(target),
             sha256: some(&from.sha256),

@@ -3,6 +3,8 @@
 use rekindle_api::v1;
 use serde::Serialize;
 
+use super::{moment, seconds, word};
+
 /// A template.
 #[derive(Debug, Serialize)]
 pub struct Template {
@@ -19,16 +21,17 @@ pub struct Template {
 pub struct Status {
     version: String,
     engine: String,
-    started_at_millis: u64,
+    started_at: Option<String>,
     sandboxes: u32,
     memory_used_bytes: u64,
     memory_budget_bytes: u64,
     disk_used_bytes: u64,
-    disk_budget_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_budget_bytes: Option<u64>,
     disk_free_bytes: u64,
     disk_low: bool,
-    cpu_used_millis: u64,
-    cpu_budget_millis: u64,
+    milli_cpus_used: u64,
+    milli_cpus_budget: u64,
     queued: u32,
     pools: Vec<Pool>,
     unenforced_limits: Vec<String>,
@@ -53,8 +56,8 @@ pub struct TenantUsage {
     tenant: String,
     sandboxes: u64,
     executions: u64,
-    running_millis: u64,
-    cpu_micros: u64,
+    running_time: Option<String>,
+    cpu_time: Option<String>,
     memory_mib_seconds: u64,
     bytes_in: u64,
     bytes_out: u64,
@@ -75,11 +78,13 @@ struct Entry {
     #[serde(skip_serializing_if = "String::is_empty")]
     execution: String,
     subject: String,
-    at_millis: u64,
-    duration_micros: u64,
+    started_at: Option<String>,
+    duration: Option<String>,
     outcome: String,
-    cpu_micros: u64,
-    peak_memory_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_peak_bytes: Option<u64>,
     bytes_in: u64,
     bytes_out: u64,
 }
@@ -91,12 +96,12 @@ impl From<v1::Template> for Template {
     }
 }
 
-impl From<v1::StatusResponse> for Status {
-    fn from(from: v1::StatusResponse) -> Self {
+impl From<v1::HostStatusResponse> for Status {
+    fn from(from: v1::HostStatusResponse) -> Self {
         Self {
             version: from.version,
             engine: from.engine,
-            started_at_millis: from.started_at_millis,
+            started_at: moment(from.started_at),
             sandboxes: from.sandboxes,
             memory_used_bytes: from.memory_used_bytes,
             memory_budget_bytes: from.memory_budget_bytes,
@@ -104,8 +109,8 @@ impl From<v1::StatusResponse> for Status {
             disk_budget_bytes: from.disk_budget_bytes,
             disk_free_bytes: from.disk_free_bytes,
             disk_low: from.disk_low,
-            cpu_used_millis: from.cpu_used_millis,
-            cpu_budget_millis: from.cpu_budget_millis,
+            milli_cpus_used: from.milli_cpus_used,
+            milli_cpus_budget: from.milli_cpus_budget,
             queued: from.queued,
             pools: from.pools.into_iter().map(Pool::from).collect(),
             unenforced_limits: from.unenforced_limits,
@@ -134,8 +139,8 @@ impl From<v1::TenantUsage> for TenantUsage {
             tenant: from.tenant,
             sandboxes: from.sandboxes,
             executions: from.executions,
-            running_millis: from.running_millis,
-            cpu_micros: from.cpu_micros,
+            running_time: seconds(from.running_time),
+            cpu_time: seconds(from.cpu_time),
             memory_mib_seconds: from.memory_mib_seconds,
             bytes_in: from.bytes_in,
             bytes_out: from.bytes_out,
@@ -144,8 +149,8 @@ impl From<v1::TenantUsage> for TenantUsage {
     }
 }
 
-impl From<v1::TimelineResponse> for Timeline {
-    fn from(from: v1::TimelineResponse) -> Self {
+impl From<v1::SandboxTimelineResponse> for Timeline {
+    fn from(from: v1::SandboxTimelineResponse) -> Self {
         Self { entries: from.entries.into_iter().map(Entry::from).collect(), dropped: from.dropped }
     }
 }
@@ -156,11 +161,11 @@ impl From<v1::TimelineEntry> for Entry {
             call: from.call,
             execution: from.execution,
             subject: from.subject,
-            at_millis: from.at_millis,
-            duration_micros: from.duration_micros,
-            outcome: from.outcome,
-            cpu_micros: from.cpu_micros,
-            peak_memory_bytes: from.peak_memory_bytes,
+            started_at: moment(from.started_at),
+            duration: seconds(from.duration),
+            outcome: word::outcome(from.outcome.as_ref()),
+            cpu_time: seconds(from.cpu_time),
+            memory_peak_bytes: from.memory_peak_bytes,
             bytes_in: from.bytes_in,
             bytes_out: from.bytes_out,
         }

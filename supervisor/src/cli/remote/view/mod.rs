@@ -1,14 +1,14 @@
 //! The API's messages as `--json` prints them: the field names of the `.proto` file, enums as lower-case words,
-//! what does not apply left out. Guests' paths are text, with their exact bytes beside them where they are none.
+//! times and durations as protobuf's JSON has them, what does not apply left out. Guests' paths are text, with their exact bytes beside them where they are none.
 
-mod execution;
 mod file;
 mod host;
 mod sandbox;
+mod time;
 mod word;
 
-pub use self::execution::Execution;
 pub use self::file::File;
 pub use self::host::{Status, Template, TenantUsage, Timeline};
 pub use self::sandbox::{Event, Sandbox};
-pub use self::word::{end_reason, event, start, state};
+pub use self::time::{moment, seconds};
+pub use self::word::{end_reason, event, outcome, start, state};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rekindle_api::v1;
 use serde::Serialize;
 
-use super::word;
+use super::{moment, seconds, word};
 
 /// A sandbox.
 #[derive(Debug, Serialize)]
@@ -16,11 +16,11 @@ pub struct Sandbox {
     state: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<End>,
-    created_at_millis: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    expires_at_millis: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    idle_timeout_millis: u64,
+    created_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_timeout: Option<String>,
     metadata: BTreeMap<String, String>,
     limits: Limits,
     usage: Usage,
@@ -33,13 +33,13 @@ pub struct Sandbox {
 struct End {
     reason: String,
     message: String,
-    at_millis: u64,
+    ended_at: Option<String>,
 }
 
 /// What it may use.
 #[derive(Debug, Serialize)]
 struct Limits {
-    cpu_millis: u32,
+    milli_cpus: u32,
     memory_bytes: u64,
     pids: u32,
 }
@@ -48,41 +48,39 @@ struct Limits {
 #[derive(Debug, Serialize)]
 struct Usage {
     executions: u64,
-    cpu_micros: u64,
-    memory_bytes: u64,
-    memory_peak_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_peak_bytes: Option<u64>,
     bytes_in: u64,
     bytes_out: u64,
-    running_millis: u64,
+    running_time: Option<String>,
 }
 
 /// How it was started.
 #[derive(Debug, Serialize)]
 struct Start {
     kind: String,
-    queued_micros: u64,
+    queued: Option<String>,
     stages: Vec<Stage>,
-    total_micros: u64,
+    total: Option<String>,
 }
 
 /// One step of its start.
 #[derive(Debug, Serialize)]
 struct Stage {
     name: String,
-    micros: u64,
+    duration: Option<String>,
 }
 
 /// Something happened to it.
 #[derive(Debug, Serialize)]
 pub struct Event {
     kind: String,
-    at_millis: u64,
+    at: Option<String>,
     sandbox: Option<Sandbox>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl From<&v1::Sandbox> for Sandbox {
@@ -92,14 +90,17 @@ impl From<&v1::Sandbox> for Sandbox {
         let end = from.end.as_ref().map(|end| End {
             reason: word::end_reason(end.reason),
             message: end.message.clone(),
-            at_millis: end.at_millis,
+            ended_at: moment(end.ended_at),
         });
-        let stage = |stage: &v1::Stage| Stage { name: stage.name.clone(), micros: stage.micros };
+        let stage = |stage: &v1::SandboxStartStage| Stage {
+            name: stage.name.clone(),
+            duration: seconds(stage.duration),
+        };
         let start = from.start.as_ref().map(|start| Start {
             kind: word::start(start.kind),
-            queued_micros: start.queued_micros,
+            queued: seconds(start.queued),
             stages: start.stages.iter().map(stage).collect(),
-            total_micros: start.total_micros,
+            total: seconds(start.total),
         });
         Self {
             id: from.id.clone(),
@@ -107,34 +108,34 @@ impl From<&v1::Sandbox> for Sandbox {
             tenant: from.tenant.clone(),
             state: word::state(from.state),
             end,
-            created_at_millis: from.created_at_millis,
-            expires_at_millis: from.expires_at_millis,
-            idle_timeout_millis: from.idle_timeout_millis,
-            metadata: from.metadata.clone().into_iter().collect(),
+            created_at: moment(from.created_at),
+            expires_at: moment(from.expires_at),
+            idle_timeout: seconds(from.idle_timeout),
+            metadata: from.metadata.clone(),
             limits: Limits {
-                cpu_millis: limits.cpu_millis,
+                milli_cpus: limits.milli_cpus,
                 memory_bytes: limits.memory_bytes,
                 pids: limits.pids,
             },
             usage: Usage {
                 executions: usage.executions,
-                cpu_micros: usage.cpu_micros,
+                cpu_time: seconds(usage.cpu_time),
                 memory_bytes: usage.memory_bytes,
                 memory_peak_bytes: usage.memory_peak_bytes,
                 bytes_in: usage.bytes_in,
                 bytes_out: usage.bytes_out,
-                running_millis: usage.running_millis,
+                running_time: seconds(usage.running_time),
             },
             start,
         }
     }
 }
 
-impl From<&v1::Event> for Event {
-    fn from(from: &v1::Event) -> Self {
+impl From<&v1::SandboxEvent> for Event {
+    fn from(from: &v1::SandboxEvent) -> Self {
         Self {
             kind: word::event(from.kind),
-            at_millis: from.at_millis,
+            at: moment(from.at),
             sandbox: from.sandbox.as_ref().map(Sandbox::from),
         }
     }

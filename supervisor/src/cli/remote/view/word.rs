@@ -1,6 +1,11 @@
 //! The API's enums as words. A value this version does not know is `unknown`.
 
-use rekindle_api::v1::{EndReason, EventKind, FileKind, SandboxState, StartKind};
+use rekindle_api::v1::execution_outcome::Outcome;
+use rekindle_api::v1::timeline_outcome::Outcome as Came;
+use rekindle_api::v1::{
+    ErrorReason, FileKind, SandboxEndReason, SandboxEventKind, SandboxStartKind, SandboxState,
+    TimelineOutcome,
+};
 
 /// Where a sandbox is in its life.
 pub fn state(value: i32) -> String {
@@ -9,22 +14,44 @@ pub fn state(value: i32) -> String {
 
 /// Why a sandbox ended.
 pub fn end_reason(value: i32) -> String {
-    word("END_REASON_", EndReason::try_from(value).ok().map(|value| value.as_str_name()))
+    word("SANDBOX_END_REASON_", SandboxEndReason::try_from(value).ok().map(|value| value.as_str_name()))
 }
 
 /// Where a machine came from.
 pub fn start(value: i32) -> String {
-    word("START_KIND_", StartKind::try_from(value).ok().map(|value| value.as_str_name()))
+    word("SANDBOX_START_KIND_", SandboxStartKind::try_from(value).ok().map(|value| value.as_str_name()))
 }
 
 /// What happened to a sandbox.
 pub fn event(value: i32) -> String {
-    word("EVENT_KIND_", EventKind::try_from(value).ok().map(|value| value.as_str_name()))
+    word("SANDBOX_EVENT_KIND_", SandboxEventKind::try_from(value).ok().map(|value| value.as_str_name()))
 }
 
 /// What a path is.
 pub fn file_kind(value: i32) -> String {
     word("FILE_KIND_", FileKind::try_from(value).ok().map(|value| value.as_str_name()))
+}
+
+/// What came of a call: `ok`, `exited:1`, `cancelled`, or why it failed.
+pub fn outcome(outcome: Option<&TimelineOutcome>) -> String {
+    let unknown = || "unknown".to_owned();
+    match outcome.and_then(|outcome| outcome.outcome.as_ref()) {
+        Some(Came::Done(_)) => "ok".into(),
+        Some(Came::Cancelled(_)) => "cancelled".into(),
+        Some(Came::Error(value)) => {
+            word("ERROR_REASON_", ErrorReason::try_from(*value).ok().map(|value| value.as_str_name()))
+        }
+        Some(Came::End(value)) => end_reason(*value),
+        Some(Came::Execution(ended)) => match &ended.outcome {
+            Some(Outcome::ExitCode(code)) => format!("exited:{code}"),
+            Some(Outcome::Signal(signal)) => format!("signaled:{signal}"),
+            Some(Outcome::TimedOut(_)) => "timed_out".into(),
+            Some(Outcome::OutOfMemory(_)) => "out_of_memory".into(),
+            Some(Outcome::Cancelled(_)) => "cancelled".into(),
+            None => unknown(),
+        },
+        None => unknown(),
+    }
 }
 
 fn word(prefix: &str, name: Option<&str>) -> String {
@@ -43,11 +70,21 @@ mod tests {
     #[test]
     fn enums_are_words() {
         assert_eq!(state(SandboxState::Running as i32), "running");
-        assert_eq!(end_reason(EndReason::OutOfMemory as i32), "out_of_memory");
-        assert_eq!(start(StartKind::Parked as i32), "parked");
-        assert_eq!(event(EventKind::TimeoutChanged as i32), "timeout_changed");
+        assert_eq!(end_reason(SandboxEndReason::OutOfMemory as i32), "out_of_memory");
+        assert_eq!(start(SandboxStartKind::Parked as i32), "parked");
+        assert_eq!(event(SandboxEventKind::TimeoutChanged as i32), "timeout_changed");
         assert_eq!(file_kind(FileKind::Symlink as i32), "symlink");
         assert_eq!(state(0), "unknown");
         assert_eq!(state(99), "unknown", "a newer server's word");
+    }
+
+    #[test]
+    fn what_came_of_a_call_is_a_word() {
+        let came = |came: Came| outcome(Some(&TimelineOutcome { outcome: Some(came) }));
+        assert_eq!(came(Came::Error(ErrorReason::NotFound.into())), "not_found");
+        assert_eq!(came(Came::End(SandboxEndReason::VmLost.into())), "vm_lost");
+        let ended = rekindle_api::v1::ExecutionOutcome { outcome: Some(Outcome::ExitCode(3)) };
+        assert_eq!(came(Came::Execution(ended)), "exited:3");
+        assert_eq!(outcome(None), "unknown");
     }
 }

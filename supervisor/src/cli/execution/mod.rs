@@ -1,0 +1,12 @@
+//! What `run` and `exec` have in common: how an execution ended, its exit code, its JSON, what is printed of it, and
+//! standard input.
+
+mod end;
+mod show;
+mod stdin;
+mod view;
+
+pub use self::end::End;
+pub use self::show::show;
+pub use self::stdin::{is_for_the_program, pieces};
+pub use self::view::Execution;

@@ -1,0 +1,53 @@
+//! What a person reads of an execution that has ended.
+
+use std::io::Write as _;
+
+use rekindle_api::v1::{ExecuteResponse, Output};
+
+use crate::cli::remote::{escape, print};
+
+/// Prints what was collected, and what of it was cut.
+pub fn show(response: &ExecuteResponse) -> anyhow::Result<()> {
+    let text =
+        |output: &Option<Output>| output.as_ref().map(|output| output.text.clone()).unwrap_or_default();
+    print::text(&text(&response.stdout))?;
+    std::io::stderr().lock().write_all(text(&response.stderr).as_bytes())?;
+    for (name, output) in [("stdout", &response.stdout), ("stderr", &response.stderr)] {
+        if let Some(note) = output.as_ref().and_then(|output| cut(name, output)) {
+            eprintln!("rekindle: {note}");
+        }
+    }
+    Ok(())
+}
+
+/// What to say about an output that was shortened.
+fn cut(name: &str, output: &Output) -> Option<String> {
+    let shown = output.text.chars().count();
+    let total = output.total_chars;
+    let mut note = format!("{name} was shortened to {shown} of {total} characters");
+    if output.spilled_path.is_empty() {
+        note.push_str("; --stream or --output-limit shows more");
+    } else {
+        note.push_str(&format!("; `rekindle get` all of it from {}", escape::bytes(&output.spilled_path)));
+    }
+    output.truncated.then_some(note)
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is said about output that was cut.
+
+    use super::*;
+
+    #[test]
+    fn a_cut_says_where_the_rest_is() {
+        let whole = Output { text: "abc".into(), total_chars: 3, ..Output::default() };
+        assert_eq!(cut("stdout", &whole), None);
+        let lost = Output { truncated: true, total_chars: 9, ..whole };
+        let note = cut("stdout", &lost).expect("it was cut");
+        assert_eq!(note, "stdout was shortened to 3 of 9 characters; --stream or --output-limit shows more");
+        let kept = Output { spilled_path: bytes::Bytes::from_static(b"/x\x1b/out"), ..lost };
+        let note = cut("stdout", &kept).expect("it was cut");
+        assert!(note.ends_with("`rekindle get` all of it from /x\\u{1b}/out"), "{note}");
+    }
+}

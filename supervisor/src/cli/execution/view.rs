@@ -1,0 +1,86 @@
+//! An execution that has ended, as `--json` prints it.
+
+use rekindle_api::v1;
+use serde::Serialize;
+
+use super::End;
+use crate::cli::remote::view::seconds;
+
+/// How an execution ended, what it printed and what it took.
+#[derive(Debug, Serialize)]
+pub struct Execution {
+    /// Its name; a run has but one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    execution: String,
+    outcome: End,
+    stdout: Output,
+    stderr: Output,
+    usage: Usage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diagnosis: Option<Diagnosis>,
+    warm_interpreter: bool,
+    replayed: bool,
+}
+
+/// What was collected of one stream.
+#[derive(Debug, Serialize)]
+struct Output {
+    text: String,
+    truncated: bool,
+    total_bytes: u64,
+    total_chars: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spilled_path: Option<String>,
+    spilled_bytes: u64,
+}
+
+/// What it took.
+#[derive(Debug, Serialize)]
+struct Usage {
+    wall_time: Option<String>,
+    cpu_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_peak_bytes: Option<u64>,
+}
+
+/// What kind of failure it looks like.
+#[derive(Debug, Serialize)]
+struct Diagnosis {
+    kind: String,
+    subject: String,
+}
+
+impl Execution {
+    /// The answer, and what it means.
+    pub fn new(from: v1::ExecuteResponse, outcome: End) -> Self {
+        let usage = from.usage.unwrap_or_default();
+        Self {
+            execution: from.execution,
+            outcome,
+            stdout: from.stdout.unwrap_or_default().into(),
+            stderr: from.stderr.unwrap_or_default().into(),
+            usage: Usage {
+                wall_time: seconds(usage.wall_time),
+                cpu_time: seconds(usage.cpu_time),
+                memory_peak_bytes: usage.memory_peak_bytes,
+            },
+            diagnosis: from.diagnosis.map(|from| Diagnosis { kind: from.kind, subject: from.subject }),
+            warm_interpreter: from.warm_interpreter,
+            replayed: from.replayed,
+        }
+    }
+}
+
+impl From<v1::Output> for Output {
+    fn from(from: v1::Output) -> Self {
+        let path = String::from_utf8_lossy(&from.spilled_path).into_owned();
+        Self {
+            text: from.text,
+            truncated: from.truncated,
+            total_bytes: from.total_bytes,
+            total_chars: from.total_chars,
+            spilled_path: Some(path).filter(|path| !path.is_empty()),
+            spilled_bytes: from.spilled_bytes,
+        }
+    }
+}
