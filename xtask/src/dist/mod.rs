@@ -28,7 +28,7 @@ use self::tree::{Mode, Tree};
 use crate::cache::Cache;
 use crate::hint::Hint;
 use crate::job::bound_command;
-use crate::{hash, repo, rootfs};
+use crate::{hash, lab, repo, rootfs};
 
 pub use install::{check as check_install, obstacle as install_obstacle};
 
@@ -45,6 +45,9 @@ pub struct Args {
     /// Install, use, upgrade, remove and purge the packages in an empty Debian 12 tree (as root)
     #[arg(long)]
     check_install: bool,
+    /// Start the package's unit under a real systemd and use it on Firecracker, in the lab
+    #[arg(long)]
+    check_unit: bool,
 }
 
 /// The files that were made.
@@ -68,6 +71,9 @@ pub fn run(args: &Args) -> Result<()> {
     if args.check_install {
         check_install(&cache, &dist)?;
     }
+    if args.check_unit {
+        lab::package(&cache, &dist.package)?;
+    }
     Ok(())
 }
 
@@ -77,21 +83,33 @@ pub fn build(cache: &Cache) -> Result<Dist> {
     pack(&Parts::build(cache, &target)?, &target.join("dist"))
 }
 
+/// Builds the program again in another folder, packs everything again, and compares the bytes.
 fn check_reproducible(cache: &Cache, dist: &Dist) -> Result<()> {
     let target = repo::target_dir().join("dist-again");
     if target.exists() {
         fs::remove_dir_all(&target)?;
     }
-    let again = pack(&Parts::build(cache, &target)?, &target.join("dist"))?;
-    let (first, second) = (fs::read_to_string(&dist.sums)?, fs::read_to_string(&again.sums)?);
+    compare(dist, &pack(&Parts::build(cache, &target)?, &target.join("dist"))?)?;
+    fs::remove_dir_all(&target)?;
+    println!("reproducible");
+    Ok(())
+}
+
+/// Packs the same programs again, which takes seconds, and compares the bytes.
+pub fn check_packing(cache: &Cache, dist: &Dist) -> Result<()> {
+    let target = repo::target_dir();
+    let out = target.join("dist-again");
+    compare(dist, &pack(&Parts::build(cache, &target)?, &out)?)?;
+    Ok(fs::remove_dir_all(&out)?)
+}
+
+fn compare(first: &Dist, second: &Dist) -> Result<()> {
+    let (first, second) = (fs::read_to_string(&first.sums)?, fs::read_to_string(&second.sums)?);
     (|| {
         ensure!(first == second, "two builds differ:\n{first}\n{second}");
         Ok(())
     })()
-    .hint("unpack both and compare the trees; `diffoscope` does that")?;
-    fs::remove_dir_all(&target)?;
-    println!("reproducible");
-    Ok(())
+    .hint("unpack both and compare the trees; `diffoscope` does that")
 }
 
 /// Packs the parts into `out`, which holds nothing else afterwards.

@@ -38,6 +38,8 @@ const PACKAGES: &[&str] = &[
     "iproute2",
     "ca-certificates",
     "procps",
+    // For the package's unit alone; the lab's first process is its own.
+    "systemd",
 ];
 /// The scripts, in the order they are hashed.
 const SCRIPTS: [&str; 4] = ["customize.sh", "init", "initrd-init", "server.py"];

@@ -14,6 +14,7 @@ mod channel;
 mod groups;
 mod image;
 mod machine;
+mod package;
 mod rig;
 mod stage;
 mod suite;
@@ -28,6 +29,7 @@ use crate::setup;
 use machine::{Lab, Life};
 
 pub use bench::run as bench;
+pub use package::run as package;
 pub use suite::{MODULE, Place, place, run as test};
 
 /// What to do with the lab.

@@ -108,20 +108,42 @@ fn prepare(args: &Args, variables: &mut Vec<(&str, OsString)>) -> Result<()> {
     Ok(())
 }
 
-/// Makes the packages and goes through their life on a fresh Debian.
+/// Makes the packages, goes through their life on a fresh Debian, and starts their unit on Firecracker.
 fn packages(args: &Args, tally: &mut Tally) {
-    const NAME: &str = "the packages on an empty Debian 12";
-    let obstacle = if args.fast { Some("--fast leaves them out") } else { dist::install_obstacle() };
-    if let Some(reason) = obstacle {
-        tally.unavailable(NAME, reason);
-        return;
+    const LIFE: &str = "the packages on an empty Debian 12";
+    const UNIT: &str = "the package's unit under systemd, on Firecracker";
+    let fast = args.fast.then_some("--fast leaves them out");
+    let life = fast.or_else(dist::install_obstacle).map(str::to_owned);
+    let unit = fast.map(str::to_owned).or_else(unit_obstacle);
+    let mut made = None;
+    for (name, obstacle) in [(LIFE, life), (UNIT, unit)] {
+        if let Some(reason) = obstacle {
+            tally.unavailable(name, &reason);
+            continue;
+        }
+        eprintln!("==> {name}");
+        let mut check = || {
+            let cache = Cache::open()?;
+            if made.is_none() {
+                let dist = dist::build(&cache)?;
+                dist::check_packing(&cache, &dist)?;
+                made = Some(dist);
+            }
+            let dist = made.as_ref().context("there are no packages")?;
+            if name == LIFE { dist::check_install(&cache, dist) } else { lab::package(&cache, &dist.package) }
+        };
+        tally.record(name, outcome(&check()));
     }
-    eprintln!("==> {NAME}");
-    let life = || {
-        let cache = Cache::open()?;
-        dist::check_install(&cache, &dist::build(&cache)?)
-    };
-    tally.record(NAME, outcome(&life()));
+}
+
+/// Why the package's unit cannot be tried: that takes a machine that may be changed.
+fn unit_obstacle() -> Option<String> {
+    match Cache::open().map(|cache| lab::place(&cache)) {
+        Ok(lab::Place::Lab) => None,
+        Ok(lab::Place::Here) => Some("it is installed in the lab only, and this machine needs none".to_owned()),
+        Ok(lab::Place::Nowhere { reason }) => Some(reason),
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 /// What happens with the tests on Firecracker: the engine's own, and the end-to-end suite, which cargo's run
