@@ -39,7 +39,7 @@ pub struct Config {
     /// `programs=`: where the programs of warm interpreters are. Default
     /// `/usr/lib/rekindle/interpreters`.
     pub programs: PathBuf,
-    /// `tuning=`: mechanisms that only save time and are off, such as `-affinity,-prefault`. Default: all are on.
+    /// `tuning=`: mechanisms that only save time and are off, such as `-affinity,-settle`. Default: all are on.
     pub tuning: Switches,
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::agent::Agent;
-use crate::tuning::{GateFiles, Mechanism, Switches, affinity, hugepage_text, prefault};
+use crate::tuning::{GateFiles, Mechanism, Switches, affinity};
 
 /// How long a quiet guest takes to be done with the aftermath of its last operations: the kernel's own
 /// housekeeping has come round.
@@ -37,12 +37,6 @@ impl Tuning {
     pub async fn before_snapshot(&self, agent: &Arc<Agent>) -> io::Result<()> {
         let own = agent.clone();
         let done = tokio::task::spawn_blocking(move || {
-            if own.tuning.on(Mechanism::HugepageText)
-                && let Err(error) = hugepage_text::move_text()
-            {
-                // Clones are slower, and nothing else.
-                eprintln!("rekindle-agent: its program is not in huge pages: {error}");
-            }
             if own.tuning.on(Mechanism::Preopened) {
                 let files = GateFiles::open(&own)?;
                 own.tuning.keep(files);
@@ -52,9 +46,6 @@ impl Tuning {
         done.await.map_err(io::Error::other)??;
         if self.on(Mechanism::Settle) {
             tokio::time::sleep(SETTLING).await;
-        }
-        if self.on(Mechanism::Prefault) {
-            prefault::heap();
         }
         if self.on(Mechanism::Affinity) {
             affinity::pin();

@@ -1,6 +1,6 @@
 //! Mechanisms that only save time. Without them everything works the same, and clones take longer to their first result.
 //!
-//! Each has a switch (`tuning=-affinity,-prefault`, see `switches.rs`) and is called from a hook here; the rest of the
+//! Each has a switch (`tuning=-affinity,-settle`, see `switches.rs`) and is called from a hook here; the rest of the
 //! agent knows the hooks and no mechanism.
 //!
 //! ```text
@@ -9,8 +9,6 @@
 
 pub mod affinity;
 mod hooks;
-mod hugepage_text;
-mod prefault;
 mod preopened;
 mod switches;
 

@@ -3,12 +3,8 @@
 /// A mechanism that only saves time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
-    /// The agent's program text in huge pages.
-    HugepageText,
     /// One processor and the first rank until the first result.
     Affinity,
-    /// Heap pages touched before the snapshot.
-    Prefault,
     /// The gate's files opened before the snapshot.
     Preopened,
     /// A pause before the snapshot, in which the kernel does what is left to do.
@@ -20,10 +16,8 @@ pub enum Mechanism {
 }
 
 /// All of them, by the names they have in `tuning=`.
-const NAMES: [(&str, Mechanism); 7] = [
-    ("hugepage_text", Mechanism::HugepageText),
+const NAMES: [(&str, Mechanism); 5] = [
     ("affinity", Mechanism::Affinity),
-    ("prefault", Mechanism::Prefault),
     ("preopened", Mechanism::Preopened),
     ("settle", Mechanism::Settle),
     ("prepared_interpreters", Mechanism::PreparedInterpreters),

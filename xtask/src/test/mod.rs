@@ -140,7 +140,9 @@ fn packages(args: &Args, tally: &mut Tally) {
 fn unit_obstacle() -> Option<String> {
     match Cache::open().map(|cache| lab::place(&cache)) {
         Ok(lab::Place::Lab) => None,
-        Ok(lab::Place::Here) => Some("it is installed in the lab only, and this machine needs none".to_owned()),
+        Ok(lab::Place::Here) => {
+            Some("it is installed in the lab only, and this machine needs none".to_owned())
+        }
         Ok(lab::Place::Nowhere { reason }) => Some(reason),
         Err(error) => Some(error.to_string()),
     }

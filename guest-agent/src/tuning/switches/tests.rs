@@ -11,7 +11,7 @@ fn each_name_switches_off_its_own_mechanism() {
         }
     }
     let both = Switches::parse("-affinity,-settle").expect("known names");
-    assert!(!both.on(Mechanism::Affinity) && !both.on(Mechanism::Settle) && both.on(Mechanism::Prefault));
+    assert!(!both.on(Mechanism::Affinity) && !both.on(Mechanism::Settle) && both.on(Mechanism::Preopened));
 }
 
 #[test]
