@@ -13,7 +13,6 @@ install -m 755 firecracker jailer /usr/local/bin
 cat >>/etc/rekindle/rekindle.toml <<'TOML'
 [engine]
 kind = "firecracker"
-require_limits = true
 TOML
 
 step "starting systemd as the first process of namespaces of its own"
@@ -39,7 +38,7 @@ state=$(inside systemctl is-system-running --wait || true)
 step "systemd is $state"
 
 step "starting the unit"
-inside systemd-analyze verify rekindle.service
+inside systemd-analyze verify --man=no rekindle.service
 inside systemctl start rekindle.service
 failed() {
     inside journalctl --no-pager --lines=60 --unit=rekindle.service >&2
@@ -51,7 +50,12 @@ until inside rekindle ps >/dev/null 2>&1; do
     sleep 0.5
 done
 
-step "running programs"
+step "running programs, after a restart that finds the template"
+inside systemctl restart rekindle.service
+until inside rekindle ps >/dev/null 2>&1; do
+    inside systemctl is-active --quiet rekindle.service || failed
+    sleep 0.5
+done
 inside rekindle status >&2 || failed
 id=$(inside rekindle create --ttl 600) || failed
 test "$(inside rekindle exec "$id" --python 'print(6 * 7)')" = 42 || failed

@@ -1,14 +1,18 @@
 //! What a machine's control group may use, from its plan. Called by `phases`.
 
 use super::host::{Disk, VmHost};
-use super::phases::Plan;
+use super::phases::{Plan, ScratchPlan};
 use crate::engine::IoThrottle;
 use crate::host::cgroup::{CpuQuota, IoLimit, Limits};
 
 /// The control group's limits: the guest's memory and the monitor's own, a thread per processor and a few.
 pub(super) fn limits(host: &VmHost, plan: &Plan) -> Limits {
     let capabilities = host.engine().capabilities();
-    let memory_mib = u64::from(plan.memory_mib) + capabilities.memory_overhead_mib;
+    // What the monitor writes to a file system in memory is charged to it: of a machine that will be frozen, its
+    // whole memory once more.
+    let frozen = matches!(plan.scratch, ScratchPlan::Blank { at: Some(_), .. });
+    let copies = if frozen { 2 } else { 1 };
+    let memory_mib = copies * u64::from(plan.memory_mib) + capabilities.memory_overhead_mib;
     let IoThrottle { bytes_per_second, operations_per_second } = plan.io;
     let bounded = bytes_per_second.is_some() || operations_per_second.is_some();
     let device = match host.disk {

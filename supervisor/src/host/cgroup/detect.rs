@@ -148,17 +148,43 @@ fn open_base(base: &Path, own: &Own) -> Result<(Vec<String>, Vec<Unenforced>), S
     Ok((enabled, unenforced))
 }
 
-/// Moves the supervisor into a leaf of its own delegated group, if it is alone there.
+/// Moves the supervisor into a leaf of its own delegated group, with the processes it has already started, if there
+/// are no others.
 ///
-/// Where it is not, the group belongs to someone's session and enabling controllers will say so.
+/// Where there are, the group belongs to someone's session and enabling controllers will say so.
 fn step_aside(base: &Path) {
-    let alone = fs::read_to_string(base.join("cgroup.procs"))
-        .is_ok_and(|pids| pids.trim() == std::process::id().to_string());
-    if alone {
-        let leaf = base.join(SUPERVISOR_LEAF);
-        let _ = fs::create_dir(&leaf);
-        let _ = fs::write(leaf.join("cgroup.procs"), "0");
+    let own = std::process::id();
+    if !members(base).is_some_and(|members| members.iter().all(|pid| descends_from(*pid, own))) {
+        return;
     }
+    let leaf = base.join(SUPERVISOR_LEAF);
+    let _ = fs::create_dir(&leaf);
+    // First of all: what is started from now on is in the leaf with it.
+    let _ = fs::write(leaf.join("cgroup.procs"), "0");
+    for pid in members(base).unwrap_or_default().into_iter().filter(|pid| *pid != own) {
+        let _ = fs::write(leaf.join("cgroup.procs"), pid.to_string());
+    }
+}
+
+fn members(group: &Path) -> Option<Vec<u32>> {
+    let text = fs::read_to_string(group.join("cgroup.procs")).ok()?;
+    text.split_ascii_whitespace().map(|pid| pid.parse().ok()).collect()
+}
+
+/// Whether a process is `ancestor`, or was started by it or by something it started.
+fn descends_from(mut pid: u32, ancestor: u32) -> bool {
+    while pid != ancestor {
+        match parent(pid) {
+            Some(next) if next > 1 || next == ancestor => pid = next,
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
 fn controllers(dir: &Path) -> Vec<String> {
@@ -169,4 +195,30 @@ fn controllers(dir: &Path) -> Vec<String> {
 /// `path` inside `mount`, whether or not it is written with a leading slash.
 fn below(mount: &Path, path: &Path) -> PathBuf {
     mount.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_supervisor_steps_aside_with_its_children_and_not_from_among_strangers() {
+        let mut child = Command::new("sleep").arg("600").spawn().expect("started");
+        let own = std::process::id();
+        for (members, moves) in [
+            (format!("{own}\n"), true),
+            (format!("{own}\n{}\n", child.id()), true),
+            // Somebody's session.
+            (format!("{own}\n1\n"), false),
+        ] {
+            let base = tempfile::tempdir().expect("a directory");
+            fs::write(base.path().join("cgroup.procs"), &members).expect("written");
+            step_aside(base.path());
+            assert_eq!(base.path().join(SUPERVISOR_LEAF).join("cgroup.procs").exists(), moves, "{members}");
+        }
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+    }
 }

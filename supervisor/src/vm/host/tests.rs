@@ -57,3 +57,14 @@ async fn a_limit_of_traffic_that_no_group_can_set_is_refused_where_limits_are_de
     let unbounded = Reserved::reserve(&host, &plan(IoThrottle::default())).await;
     assert!(!matches!(unbounded, Err(StartError::Cgroup(_))), "what nobody asked for is not missed");
 }
+
+#[test]
+fn a_machine_that_will_be_frozen_may_write_its_memory_into_memory() {
+    let data = tempfile::tempdir().expect("a directory");
+    let host = open(data.path(), CgroupManager::none("none"), false);
+    let clone = plan(IoThrottle::default());
+    let at = Some(data.path().join("scratch"));
+    let frozen = Plan { scratch: ScratchPlan::Blank { mib: 16, at }, ..clone.clone() };
+    let memory = |plan| crate::vm::limits::limits(&host, plan).memory_bytes.expect("limited");
+    assert_eq!(memory(&frozen) - memory(&clone), 64 << 20);
+}
