@@ -20,6 +20,7 @@ mod hygiene;
 mod job;
 mod kernel;
 mod lab;
+mod mutants;
 mod recipe;
 mod registry;
 mod remap;
@@ -70,6 +71,8 @@ enum Verb {
     Tidy,
     /// Run every check and test, and end with one line of counts
     Test(test::Args),
+    /// Plant the bugs of tests/mutants.toml one by one, and see whether a test finds each
+    Mutants(mutants::Args),
     /// Exactly what CI runs
     Ci,
 }
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Verb::Lab(args) => return lab::run(&args).unwrap_or_else(|error| fail(&error)),
         Verb::Tidy => tidy::run(),
         Verb::Test(args) => test::run(&args),
+        Verb::Mutants(args) => mutants::run(&args),
         Verb::Ci => ci::run(),
     };
     match outcome {

@@ -80,6 +80,24 @@ fn a_secret_lets_in_its_own_token_and_nothing_else_does() {
 }
 
 #[test]
+fn a_sum_that_differs_in_one_bit_is_another() {
+    let secret = "rk_one_secret";
+    let text = |sum: &[u8; 32]| {
+        let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("[[token]]\nid = \"one\"\nsha256 = \"{sum}\"\ntenant = \"acme\"\nscopes = [\"exec\"]\n")
+    };
+    let right = super::secret::sum(secret);
+    let tokens = Tokens::parse(&text(&right)).expect("right");
+    assert!(tokens.find(secret, now()).is_ok());
+    for bit in 0..256 {
+        let mut near = right;
+        near[bit / 8] ^= 1 << (bit % 8);
+        let tokens = Tokens::parse(&text(&near)).expect("right");
+        assert_eq!(tokens.find(secret, now()), Err(Denied::Unknown), "bit {bit}");
+    }
+}
+
+#[test]
 fn a_secret_has_its_form_and_is_not_in_the_file_or_in_debug_output() {
     let dir = Dir::new();
     let secret = dir.create("ci-2", None);
