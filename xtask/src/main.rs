@@ -14,6 +14,7 @@ mod demo;
 mod dist;
 mod docs;
 mod download;
+mod fuzz;
 mod hash;
 mod hint;
 mod hygiene;
@@ -73,6 +74,8 @@ enum Verb {
     Test(test::Args),
     /// Plant the bugs of tests/mutants.toml one by one, and see whether a test finds each
     Mutants(mutants::Args),
+    /// Run the fuzz targets for a while
+    Fuzz(fuzz::Args),
     /// Exactly what CI runs
     Ci,
 }
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Verb::Tidy => tidy::run(),
         Verb::Test(args) => test::run(&args),
         Verb::Mutants(args) => mutants::run(&args),
+        Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Ci => ci::run(),
     };
     match outcome {

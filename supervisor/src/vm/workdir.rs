@@ -130,7 +130,7 @@ fn reclaim_since(path: &Path, booted: i64) -> io::Result<()> {
 
 impl Record {
     /// Reads a record: whole and of the known format, or not at all.
-    fn parse(text: &[u8]) -> io::Result<Self> {
+    pub(crate) fn parse(text: &[u8]) -> io::Result<Self> {
         let refused = |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("its record {what}"));
         let mut record: Value =
             serde_json::from_slice(text).map_err(|error| refused(format!("is not understood: {error}")))?;
