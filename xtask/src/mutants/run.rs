@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs;
-use std::process::Output;
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -116,7 +117,7 @@ fn results(told: &str, name: &str) -> Vec<bool> {
 fn build(scratch: &Scratch, package: &str, target: &str) -> Result<Output> {
     let mut command = scratch.cargo(BUILD);
     command.args(["test", "--quiet", "--no-run", "--package", package]).args(chosen(target));
-    command.output().context("cannot start cargo")
+    finish(command)
 }
 
 /// Runs tests by name, and says whether one of them was skipped.
@@ -127,8 +128,26 @@ fn test(scratch: &Scratch, package: &str, target: &str, names: &[&str]) -> Resul
     command.args(["test", "--quiet", "--package", package]).args(chosen(target)).arg("--").args(names);
     // Cargo's `--quiet` is the test program's, too, and would hide the names.
     command.arg("--format=pretty").env("REKINDLE_SKIP_FILE", &skips);
-    let output = command.output().context("cannot start cargo")?;
+    let output = finish(command)?;
     Ok((output, fs::metadata(skips).is_ok_and(|file| file.len() > 0)))
+}
+
+/// Runs a command to its end. Its output goes to files: what a failed test leaves running would keep pipes open.
+fn finish(mut command: Command) -> Result<Output> {
+    let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(stdout.try_clone()?)
+        .stderr(stderr.try_clone()?)
+        .status()
+        .context("cannot start cargo")?;
+    let whole = |file: &mut File| {
+        let mut text = Vec::new();
+        file.rewind()?;
+        file.read_to_end(&mut text)?;
+        std::io::Result::Ok(text)
+    };
+    Ok(Output { status, stdout: whole(&mut stdout)?, stderr: whole(&mut stderr)? })
 }
 
 fn chosen(target: &str) -> Vec<&str> {
@@ -150,6 +169,17 @@ mod tests {
         assert_eq!(results(told, "it_is"), [true]);
         assert_eq!(results(told, "nothing"), [false; 0]);
         assert_eq!(results("test a::it ... ok\ntest a::it ... FAILED\n", "it"), [false]);
+    }
+
+    #[test]
+    fn what_a_test_leaves_running_is_not_waited_for() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & echo $!; echo told >&2; exit 3"]);
+        let output = finish(command).unwrap();
+        let left = String::from_utf8(output.stdout).unwrap();
+        let killed = Command::new("kill").arg(left.trim()).status().unwrap();
+        assert!(killed.success(), "it was waited for, although it holds the output open");
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(3), &b"told\n"[..]));
     }
 
     #[test]
