@@ -3,6 +3,8 @@
 pub mod agent;
 pub mod config;
 pub mod engine;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod grpc;
 pub mod host;
 pub mod pool;

@@ -14,12 +14,14 @@ mod demo;
 mod dist;
 mod docs;
 mod download;
+mod fuzz;
 mod hash;
 mod hint;
 mod hygiene;
 mod job;
 mod kernel;
 mod lab;
+mod mutants;
 mod recipe;
 mod registry;
 mod remap;
@@ -70,6 +72,10 @@ enum Verb {
     Tidy,
     /// Run every check and test, and end with one line of counts
     Test(test::Args),
+    /// Plant the bugs of tests/mutants.toml one by one, and see whether a test finds each
+    Mutants(mutants::Args),
+    /// Run the fuzz targets for a while
+    Fuzz(fuzz::Args),
     /// Exactly what CI runs
     Ci,
 }
@@ -89,6 +95,8 @@ fn main() -> ExitCode {
         Verb::Lab(args) => return lab::run(&args).unwrap_or_else(|error| fail(&error)),
         Verb::Tidy => tidy::run(),
         Verb::Test(args) => test::run(&args),
+        Verb::Mutants(args) => mutants::run(&args),
+        Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Ci => ci::run(),
     };
     match outcome {

@@ -11,6 +11,19 @@ use crate::harness::{Agent, PATIENCE, SOON, Setup, Transport, path, restore_requ
 /// A copy of `/etc` that can be written to, and names of its own.
 const OWN_IDENTITY: &str = "cp -a /etc \"$HOME/../etc\" && mount --bind \"$HOME/../etc\" /etc";
 
+/// An interpreter from before the snapshot that answers when it is told to take fresh randomness.
+const ANSWERS: &str = "mount -t tmpfs none /run && mkdir -p /run/rekindle/interpreters && { \
+    sh -c 'trap \"touch $HOME/../reseeded; rm /run/rekindle/interpreters/$$\" USR2; \
+           touch \"$HOME/../listens\"; sleep 60 & wait $!; kill $!' & \
+    echo node > /run/rekindle/interpreters/$!; } && \
+    until [ -e \"$HOME/../listens\" ]; do sleep 0.05; done";
+
+/// One that does not.
+const KEEPS_SILENT: &str = "mount -t tmpfs none /run && mkdir -p /run/rekindle/interpreters && { \
+    (trap '' USR2; touch \"$HOME/../listens\"; exec sleep 60) & \
+    echo node > /run/rekindle/interpreters/$!; } && \
+    until [ -e \"$HOME/../listens\" ]; do sleep 0.05; done";
+
 fn closed() -> Setup {
     Setup { gate: false, ..Setup::default() }
 }
@@ -85,6 +98,25 @@ async fn a_restore_that_fails_half_way_spoils_the_guest_for_good() {
     let again = agent.client.restore(restore_request(), SOON).await.expect_err("no second chance");
     assert_eq!(again.refusal(), Some(Refusal::GateFailed));
     assert!(untouched(&agent));
+}
+
+#[tokio::test]
+async fn an_interpreter_takes_fresh_randomness_before_the_gate_opens() {
+    let agent = agent!(Setup { unshare: vec!["--mount"], before: ANSWERS, ..closed() });
+    let reseeded = agent.home.join("../reseeded");
+    assert!(!reseeded.exists(), "not before a restore");
+    agent.client.restore(restore_request(), SOON).await.expect("opened");
+    assert!(reseeded.exists());
+    agent.answers().await;
+}
+
+#[tokio::test]
+async fn an_interpreter_that_takes_no_fresh_randomness_keeps_the_gate_closed() {
+    let agent = agent!(Setup { unshare: vec!["--mount"], before: KEEPS_SILENT, ..closed() });
+    let error = agent.client.restore(restore_request(), SOON).await.expect_err("it does not answer");
+    assert_eq!(error.refusal(), Some(Refusal::GateFailed), "{error}");
+    assert!(error.to_string().contains("interpreters"), "it says which step: {error}");
+    assert!(refusals(&agent).await.iter().all(|refusal| *refusal == Refusal::GateFailed));
 }
 
 #[tokio::test]

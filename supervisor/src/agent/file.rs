@@ -56,7 +56,7 @@ impl FileInfo {
     }
 
     /// Checks the description of a directory's entry.
-    pub(super) fn entry(info: &wire::FileInfo) -> Result<Self, &'static str> {
+    pub(crate) fn entry(info: &wire::FileInfo) -> Result<Self, &'static str> {
         let name = GuestPath::entry(&info.path).ok_or("an entry with an impossible name")?;
         Self::checked(name, info)
     }

@@ -130,7 +130,7 @@ pub enum DiagnosisKind {
 
 impl Finished {
     /// Checks a result whose request asked for `output_limit` characters.
-    pub(super) fn from_wire(result: wire::ExecuteResult, output_limit: usize) -> Result<Self, &'static str> {
+    pub(crate) fn from_wire(result: wire::ExecuteResult, output_limit: usize) -> Result<Self, &'static str> {
         use wire::execute_result::Outcome as Wire;
         let outcome = match result.outcome.ok_or("a result without an outcome")? {
             Wire::Exited(code) => Outcome::Exited(code.try_into().map_err(|_| "an impossible exit code")?),

@@ -59,7 +59,7 @@ impl GuestPath {
     }
 
     /// Checks the name of a directory's entry, as an agent tells it.
-    pub(super) fn entry(name: &[u8]) -> Option<Self> {
+    pub(crate) fn entry(name: &[u8]) -> Option<Self> {
         let plain = !name.contains(&b'/') && name != b"." && name != b"..";
         Self::told(name).ok().filter(|_| plain)
     }

@@ -21,7 +21,7 @@ use rekindle::grpc::{
 };
 use rekindle::host::{disk, memory, open_files};
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
-use rekindle::service::{Ledger, Service, ServiceConfig};
+use rekindle::service::{CallRate, Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Logging, Metrics, MetricsServer};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -238,6 +238,7 @@ fn service_config(config: &ServerConfig, default_template: TemplateName) -> Serv
         ended_kept: sandbox.ended_kept,
         ended_kept_for: seconds(sandbox.ended_kept_s),
         timeline_entries: sandbox.timeline_entries,
+        call_rate: CallRate::new(config.auth.max_calls_per_second, config.auth.max_calls_burst),
     }
 }
 

@@ -14,13 +14,14 @@ use super::connection::{ConnectionInfo, Peer};
 use super::refusals::Refusals;
 use super::revoke::Standing;
 use super::{deadline, status};
-use crate::service::{Caller, ErrorKind, ServiceError};
+use crate::service::{CallRates, Caller, ErrorKind, ServiceError};
 use crate::telemetry::{Audit, Decision, Entry, Metrics};
 
 /// What it takes to admit a call and to write down what became of it.
 #[derive(Clone)]
 pub(super) struct CallContext {
     pub authenticator: Arc<Authenticator>,
+    pub rates: Arc<CallRates>,
     pub audit: Arc<Audit>,
     pub metrics: Arc<Metrics>,
     pub refusals: Refusals,
@@ -32,6 +33,8 @@ pub(super) struct CallRecord {
     method: &'static str,
     peer: Peer,
     caller: Option<Caller>,
+    /// It was let in and is one of too many.
+    too_many: bool,
     sandbox: String,
     began: Instant,
     within: Option<Duration>,
@@ -52,6 +55,7 @@ impl CallContext {
             method,
             peer: connection.peer.clone(),
             caller: None,
+            too_many: false,
             sandbox: String::new(),
             began: Instant::now(),
             within: deadline::of(headers),
@@ -61,7 +65,13 @@ impl CallContext {
         match self.authenticator.authenticate(&record.peer, headers) {
             Ok(Admitted { caller, standing }) => {
                 connection.admit();
+                let counted = self.rates.count(&caller, tokio::time::Instant::now());
                 record.caller = Some(caller);
+                if let Err(error) = counted {
+                    record.too_many = true;
+                    self.metrics.rejected(error.word());
+                    return Err(record.close::<()>(Err(error)).err().unwrap_or_else(status::unauthenticated));
+                }
                 Ok((AdmittedCall::new(record), standing))
             }
             Err(refused) => {
@@ -173,8 +183,8 @@ impl CallRecord {
             return;
         }
         self.context.metrics.call(self.method, status::word(code), self.began.elapsed());
-        // Whoever is not let in does not fill the log.
-        if self.caller.is_none() && !self.context.refusals.count(&self.peer) {
+        // Whoever is not let in does not fill the log, nor who calls without end.
+        if (self.caller.is_none() || self.too_many) && !self.context.refusals.count(&self.peer) {
             return;
         }
         let peer = self.peer.to_string();

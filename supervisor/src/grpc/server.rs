@@ -27,7 +27,7 @@ use super::refusals::Refusals;
 use super::sandboxes::SandboxesApi;
 use super::socket::{self, Socket, SocketError};
 use super::tls::{Tls, TlsError, TlsFiles};
-use crate::service::Service;
+use crate::service::{CallRates, Service};
 use crate::telemetry::Audit;
 
 /// Largest message taken from a caller.
@@ -153,7 +153,9 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let trusts_socket = authenticator.trusts_socket();
         let refusals = Refusals::new(Arc::clone(&audit));
-        let context = CallContext { authenticator, audit, metrics: Arc::clone(service.metrics()), refusals };
+        let rates = Arc::new(CallRates::new(service.config().call_rate));
+        let metrics = Arc::clone(service.metrics());
+        let context = CallContext { authenticator, rates, audit, metrics, refusals };
         let sandboxes = SandboxesApi { service: service.clone() };
         let files = FilesApi { service: service.clone() };
         let host = HostApi { service, facts: options.facts };

@@ -58,6 +58,11 @@ fn table(error: &ServiceError) -> Row {
             None,
             "destroy sandboxes you no longer need, or ask for a larger quota",
         ),
+        ServiceError::CallRate { retry_after, .. } => later(
+            Code::ResourceExhausted,
+            Some(*retry_after),
+            "make fewer calls, or have the operator raise auth.max_calls_per_second",
+        ),
         ServiceError::Claim(error) => claim(error),
         ServiceError::LowDisk(_) => low_disk(),
         ServiceError::Agent(error) => agent(error),
@@ -190,6 +195,7 @@ pub(super) fn reason(kind: ErrorKind) -> ErrorReason {
         ErrorKind::Internal => ErrorReason::Internal,
         ErrorKind::Deadline => ErrorReason::Deadline,
         ErrorKind::HostDiskFull => ErrorReason::HostDiskFull,
+        ErrorKind::RateLimited => ErrorReason::RateLimited,
     }
 }
 

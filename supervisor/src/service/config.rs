@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::call_rate::CallRate;
 use crate::config::TemplateName;
 
 /// Defaults and bounds of sandboxes and executions.
@@ -41,6 +42,8 @@ pub struct ServiceConfig {
     pub ended_kept_for: Duration,
     /// Calls a sandbox's timeline remembers.
     pub timeline_entries: usize,
+    /// Calls that a tenant may make; `None` without a bound.
+    pub call_rate: Option<CallRate>,
 }
 
 impl ServiceConfig {
@@ -65,6 +68,7 @@ impl ServiceConfig {
             ended_kept: 1_000,
             ended_kept_for: Duration::from_secs(600),
             timeline_entries: 256,
+            call_rate: CallRate::new(1_000, 5_000),
         }
     }
 }

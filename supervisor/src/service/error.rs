@@ -81,6 +81,14 @@ pub enum ServiceError {
         /// How much it may have.
         most: u64,
     },
+    /// The tenant calls more often than it may.
+    #[error("the tenant makes more than {per_second} calls a second")]
+    CallRate {
+        /// How many it may make.
+        per_second: u32,
+        /// When the next one is let in.
+        retry_after: Duration,
+    },
     /// No machine could be had.
     #[error(transparent)]
     Claim(ClaimError),
@@ -155,6 +163,7 @@ impl ServiceError {
             Self::UnderWay { .. } => ErrorKind::Busy,
             Self::MissingScope { .. } => ErrorKind::MissingScope,
             Self::Quota { .. } => ErrorKind::QuotaExceeded,
+            Self::CallRate { .. } => ErrorKind::RateLimited,
             Self::Claim(error) => match error {
                 ClaimError::UnknownTemplate { .. } => ErrorKind::UnknownTemplate,
                 ClaimError::Full { .. } | ClaimError::TooLarge { .. } => ErrorKind::HostFull,
@@ -252,6 +261,7 @@ pub enum ErrorKind {
     Internal,
     Deadline,
     HostDiskFull,
+    RateLimited,
 }
 
 impl ErrorKind {
@@ -287,6 +297,7 @@ impl ErrorKind {
             Self::Internal => "internal",
             Self::Deadline => "deadline",
             Self::HostDiskFull => "host_disk_full",
+            Self::RateLimited => "rate_limited",
         }
     }
 }

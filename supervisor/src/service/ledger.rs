@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Lines beyond the sums after which they are written again. Some two hundred bytes each.
 const MAX_LINES: usize = 10_000;
@@ -35,6 +36,19 @@ pub enum LedgerError {
     Taken {
         /// The ledger.
         path: PathBuf,
+    },
+    /// A newer version has written it.
+    #[error(
+        "line {line} of the ledger {} was written by a newer version of this program: {what}\nhint: use that version, or move the file away to begin a new one",
+        path.display()
+    )]
+    Newer {
+        /// The ledger.
+        path: PathBuf,
+        /// Which line.
+        line: usize,
+        /// What this version does not know.
+        what: String,
     },
     /// The file fails.
     #[error("cannot {operation} the ledger {}", path.display())]
@@ -93,11 +107,56 @@ impl TenantUsage {
     }
 }
 
+/// The format of lines. Those of format 1 do not say it.
+const FORMAT: u64 = 1;
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     tenant: String,
     #[serde(flatten)]
     usage: TenantUsage,
+    /// What this version does not know.
+    #[serde(flatten, skip_serializing)]
+    more: BTreeMap<String, Value>,
+}
+
+/// What a line turns out to be.
+#[derive(Debug)]
+enum Entry {
+    Usage(Line),
+    Damaged(serde_json::Error),
+    /// It says more than this version understands, or says it differently.
+    Newer(String),
+}
+
+impl Entry {
+    fn parse(line: &[u8]) -> Self {
+        let numbered: Option<Numbered> = serde_json::from_slice(line).ok();
+        if let Some(Numbered { format }) = numbered.filter(|numbered| numbered.format != FORMAT) {
+            return Self::Newer(format!("its format is {format}, and this version knows {FORMAT}"));
+        }
+        match serde_json::from_slice::<Line>(line) {
+            Ok(line) => match line.more.keys().find(|key| *key != "format") {
+                Some(key) => Self::Newer(format!("it has {key:.40}")),
+                None => Self::Usage(line),
+            },
+            Err(error) => Self::Damaged(error),
+        }
+    }
+}
+
+/// What a line would add to the sums; for fuzzing.
+pub(crate) fn read_line(line: &[u8]) -> Option<(String, TenantUsage)> {
+    match Entry::parse(line) {
+        Entry::Usage(line) => Some((line.tenant, line.usage)),
+        Entry::Damaged(_) | Entry::Newer(_) => None,
+    }
+}
+
+/// What a line of any format may have.
+#[derive(Deserialize)]
+struct Numbered {
+    format: u64,
 }
 
 /// The sums.
@@ -155,11 +214,15 @@ impl Ledger {
                 // Split as bytes: what is damaged need not be text.
                 for (number, line) in BufReader::new(file).split(b'\n').enumerate() {
                     let line = line.map_err(failed("read"))?;
-                    match serde_json::from_slice::<Line>(&line) {
-                        Ok(line) => sums.entry(line.tenant).or_default().add(&line.usage),
-                        Err(error) => {
-                            let line = number + 1;
-                            tracing::warn!(%error, line, "a line of the ledger is damaged and left out");
+                    let number = number + 1;
+                    match Entry::parse(&line) {
+                        Entry::Usage(line) => sums.entry(line.tenant).or_default().add(&line.usage),
+                        Entry::Damaged(error) => {
+                            tracing::warn!(%error, line = number, "a line of the ledger is damaged and left out");
+                        }
+                        // Not left out: the sums that take the place of the lines would lack it for ever.
+                        Entry::Newer(what) => {
+                            return Err(LedgerError::Newer { path: path.to_owned(), line: number, what });
                         }
                     }
                 }
@@ -274,7 +337,10 @@ struct Lines<W> {
 impl<W: Write> Lines<W> {
     fn append(&mut self, tenant: &str, usage: &TenantUsage) -> io::Result<()> {
         let mut line = if self.torn { vec![b'\n'] } else { Vec::new() };
-        serde_json::to_writer(&mut line, &Line { tenant: tenant.to_owned(), usage: usage.clone() })?;
+        serde_json::to_writer(
+            &mut line,
+            &Line { tenant: tenant.to_owned(), usage: usage.clone(), more: BTreeMap::new() },
+        )?;
         line.push(b'\n');
         // In one piece, so that a crash cuts at most the last line.
         let written = self.file.write_all(&line);
@@ -311,6 +377,48 @@ mod tests {
             assert_eq!(again["b"].executions, 3);
         }
         assert_eq!(fs::read_to_string(&path).expect("read").lines().count(), 2, "it does not grow for ever");
+    }
+
+    const GOLDEN: &str = include_str!("../../tests/golden/0.1.0/usage.jsonl");
+
+    #[test]
+    fn a_ledger_of_version_0_1_0_is_read_as_it_was_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("usage.jsonl");
+        fs::write(&path, GOLDEN).expect("written");
+        let sums = Ledger::open(&path).expect("opened").sums();
+        let acme = TenantUsage {
+            sandboxes: 12,
+            executions: 340,
+            running_millis: 5_600_000,
+            cpu_micros: 78_000_000,
+            memory_mib_seconds: 2_867_200,
+            bytes_in: 1_048_576,
+            bytes_out: 4_194_304,
+        };
+        assert_eq!((sums.len(), &sums["acme"], sums["local"].sandboxes), (2, &acme, 1));
+        assert_eq!(fs::read_to_string(&path).expect("read"), GOLDEN, "and is still written so");
+    }
+
+    #[test]
+    fn a_ledger_of_a_newer_version_is_refused_and_not_written_over() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("usage.jsonl");
+        let first = GOLDEN.lines().next().expect("a line");
+        for (line, what) in [
+            (first.replacen('{', "{\"format\":2,", 1), "its format is 2"),
+            ("{\"format\":2,\"sums\":[1,2,3]}".to_owned(), "its format is 2"),
+            (first.replacen('{', "{\"gpu_seconds\":7,", 1), "it has gpu_seconds"),
+        ] {
+            let text = format!("{first}\n{line}\n");
+            fs::write(&path, &text).expect("written");
+            let error = Ledger::open(&path).expect_err(&line);
+            assert!(matches!(&error, LedgerError::Newer { line: 2, .. }), "{error}");
+            assert!(error.to_string().contains(what), "{error}");
+            assert_eq!(fs::read_to_string(&path).expect("read"), text, "it stays as it was");
+        }
+        fs::write(&path, first.replacen('{', "{\"format\":1,", 1)).expect("written");
+        assert_eq!(Ledger::open(&path).expect("known").sums()["acme"].sandboxes, 12);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! the wire, and it never starts or stops a monitor itself.
 
 mod call;
+mod call_rate;
 mod caller;
 mod config;
 mod create;
@@ -35,6 +36,7 @@ mod timeline;
 mod timeout;
 mod watch;
 
+pub use call_rate::{CallRate, CallRates};
 pub use caller::{Caller, Quotas, Scope, Scopes};
 pub use config::ServiceConfig;
 pub use create::CreateSpec;
@@ -42,6 +44,7 @@ pub use error::{ErrorKind, ServiceError};
 pub use events::{SandboxEvent, SandboxEventKind};
 pub use execute::Executed;
 pub use id::{ExecutionId, SandboxId};
+pub(crate) use ledger::read_line;
 pub use ledger::{Ledger, LedgerError, TenantUsage};
 pub use list::{ListQuery, Page};
 pub use live::{LiveEvent, LiveExecution, LiveInput, Steering};

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::compat::{Difference, list_differences};
+use super::manifest::FORMAT;
 use crate::config::TemplateName;
 
 /// A store operation that failed.
@@ -41,6 +42,14 @@ pub enum StoreError {
         path: PathBuf,
         /// What is wrong.
         what: String,
+    },
+    /// It was made by a version of this program with another format.
+    #[error("the snapshot in {} has format {format}, and this version knows {FORMAT} alone\nhint: build the template again with `rekindle template build`, or use the version that made it", path.display())]
+    Format {
+        /// Its directory.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
     },
     /// It is in use and cannot be removed.
     #[error("the snapshot in {} is in use\nhint: stop the sandboxes made from it first", path.display())]

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use super::StoreError;
 use super::manifest::{FORMAT, Manifest};
 use super::root::{FILES, MANIFEST, Store, entries};
@@ -67,18 +69,25 @@ impl Manifest {
             return Err(StoreError::damaged(dir, format!("its manifest has {size} bytes")));
         }
         let text = fs::read(&path).map_err(StoreError::file("read", &path))?;
-        let manifest: Self = serde_json::from_slice(&text)
-            .map_err(|error| StoreError::damaged(dir, format!("its manifest is not understood: {error}")))?;
-        if manifest.format != FORMAT {
-            let what = format!("its format is {}, this program knows {FORMAT}", manifest.format);
-            return Err(StoreError::damaged(dir, what));
+        let damaged = |error| StoreError::damaged(dir, format!("its manifest is not understood: {error}"));
+        // Before anything else of it is read: what else there is depends on it.
+        let Numbered { format } = serde_json::from_slice(&text).map_err(damaged)?;
+        if format != FORMAT {
+            return Err(StoreError::Format { path: dir.to_owned(), format });
         }
+        let manifest: Self = serde_json::from_slice(&text).map_err(damaged)?;
         // A manifest that was edited, or a directory that was renamed.
         if dir.file_name().and_then(|name| name.to_str()) != Some(manifest.digest().as_str()) {
             return Err(StoreError::damaged(dir, "its manifest does not belong to its directory"));
         }
         Ok(manifest)
     }
+}
+
+/// What every format has.
+#[derive(Deserialize)]
+struct Numbered {
+    format: u32,
 }
 
 fn allocated(path: &Path) -> u64 {

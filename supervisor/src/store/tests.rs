@@ -61,6 +61,58 @@ fn staged(dir: &TempDir) -> usize {
     fs::read_dir(dir.path().join("data/staging")).expect("readable").count()
 }
 
+const GOLDEN: &str = include_str!("../../tests/golden/0.1.0/manifest.json");
+/// The address of what it describes: it names the directory, so that another one would lose every snapshot.
+const GOLDEN_DIGEST: &str = "70a7287db749df77185921220ae84f24";
+
+/// Puts a manifest where a snapshot of this name has it.
+fn put(store: &Store, name: &str, manifest: &str) {
+    let dir = store.template_dir(&template()).join(name);
+    fs::create_dir_all(&dir).expect("made");
+    fs::write(dir.join("manifest.json"), manifest).expect("written");
+}
+
+#[test]
+fn a_manifest_of_version_0_1_0_is_read_as_it_was_written() {
+    let (_dir, store) = store();
+    put(&store, GOLDEN_DIGEST, GOLDEN);
+    let listed = store.list().expect("listed");
+    let manifest = listed[0].manifest.as_ref().expect("understood");
+    assert_eq!((manifest.format, manifest.created, manifest.agent.as_str()), (1, 1_794_873_600, "0.1.0"));
+    assert_eq!(manifest.inputs.origin.cpu.signature, "6/143/8");
+    assert_eq!(manifest.inputs.recipe, "3".repeat(64));
+    assert_eq!(
+        (manifest.machine.vcpus, manifest.machine.memory_mib, manifest.machine.scratch_mib),
+        (2, 512, 1024)
+    );
+    let traffic = manifest.machine.scratch_traffic.expect("bounded");
+    assert_eq!((traffic.bytes_per_second, traffic.operations_per_second), (Some(104_857_600), None));
+    assert_eq!((manifest.state.size, manifest.scratch.sha256.as_str()), (23_456, "6".repeat(64).as_str()));
+    assert_eq!(serde_json::to_string_pretty(manifest).expect("json"), GOLDEN, "and is still written so");
+}
+
+#[test]
+fn a_snapshot_of_another_format_is_named_as_such_and_does_not_hide_what_can_be_built() {
+    let (_dir, store) = store();
+    // A newer one need not have anything else that is known.
+    for (name, manifest) in [("newer", r#"{"format":2,"layers":[]}"#), ("older", r#"{"format":0}"#)] {
+        put(&store, name, manifest);
+    }
+    put(&store, "none", r#"{"template":"minimal"}"#);
+    for entry in store.list().expect("listed") {
+        let error = entry.manifest.expect_err("not understood");
+        match entry.dir.file_name().and_then(|name| name.to_str()) {
+            Some("newer") => assert!(matches!(error, StoreError::Format { format: 2, .. }), "{error}"),
+            Some("older") => assert!(matches!(error, StoreError::Format { format: 0, .. }), "{error}"),
+            _ => assert!(matches!(error, StoreError::Damaged { .. }), "{error}"),
+        }
+    }
+    let error = store.load(&template(), &inputs()).expect_err("none that can be used");
+    assert!(matches!(error, StoreError::Missing { .. }), "it is built again: {error}");
+    build(&store, b"new", inputs());
+    store.load(&template(), &inputs()).expect("beside the others");
+}
+
 #[test]
 fn a_committed_snapshot_is_found_read_only_and_sparse() {
     let (dir, store) = store();

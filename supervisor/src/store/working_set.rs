@@ -149,6 +149,16 @@ mod tests {
     }
 
     #[test]
+    fn one_of_version_0_1_0_is_read_as_it_was_written() {
+        const GOLDEN: &str = include_str!("../../tests/golden/0.1.0/working-set.json");
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(FILE), GOLDEN).unwrap();
+        let set = WorkingSet::of_blocks([0, 1, 7], BLOCK).with_copied([1, 5, 9]);
+        assert_eq!(WorkingSet::read(dir.path(), 1 << 30), Some(set.clone()));
+        assert_eq!(serde_json::to_string(&set).unwrap(), GOLDEN, "and is still written so");
+    }
+
+    #[test]
     fn one_of_before_pages_were_copied_ahead_names_none() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(FILE), r#"{"format":1,"parts":[[0,65536]]}"#).unwrap();

@@ -60,3 +60,41 @@ impl Identity {
         Ok(RestoreRequest { settle: true, ..self.renewal()? })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! What makes a clone unique.
+
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_clones_get_the_same_entropy_name_or_identity() {
+        let identity = Identity {
+            limits: SandboxLimits::default(),
+            env: Vec::new(),
+            clock_behind: Duration::ZERO,
+            mount_scratch: false,
+        };
+        let requests = [
+            identity.request().expect("random bytes"),
+            identity.request().expect("random bytes"),
+            identity.renewal().expect("random bytes"),
+            identity.settle().expect("random bytes"),
+        ];
+        let different = |of: fn(&RestoreRequest) -> Vec<u8>| requests.iter().map(of).collect::<BTreeSet<_>>();
+        // The host name is short: four of them are the same once in a billion times.
+        for of in [
+            |request: &RestoreRequest| request.entropy.to_vec(),
+            |request: &RestoreRequest| request.machine_id.clone().into_bytes(),
+            |request: &RestoreRequest| request.hostname.clone().into_bytes(),
+        ] {
+            assert_eq!(different(of).len(), requests.len());
+        }
+        for RestoreRequest { entropy, .. } in &requests {
+            let values: BTreeSet<u8> = entropy.iter().copied().collect();
+            assert!(entropy.len() >= 32 && values.len() > 8, "it is random: {entropy:?}");
+        }
+    }
+}

@@ -188,15 +188,17 @@ impl Drop for VmHost {
     }
 }
 
-/// Undoes every machine below an instance's directory, then the directory.
+/// Undoes every machine below an instance's directory, then the directory. One that cannot be undone keeps the
+/// directory, not the others.
 pub(super) fn workdir_tree(instance: &Path) -> io::Result<()> {
+    let mut outcome = Ok(());
     for entry in fs::read_dir(instance)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            workdir::reclaim(&entry.path())?;
+            outcome = outcome.and(workdir::reclaim(&entry.path()));
         }
     }
-    fs::remove_dir_all(instance)
+    outcome.and_then(|()| fs::remove_dir_all(instance))
 }
 
 #[cfg(test)]

@@ -36,3 +36,4 @@ pub use recovery::{Reclaimed, reclaim};
 pub use restore::{files, prespawn_clone, restore_clone};
 pub use template::{BuildError, BuildStep, BuiltTemplate, TemplateSource};
 pub use users::UserRange;
+pub(crate) use workdir::Record;

@@ -8,6 +8,7 @@ use rekindle::config::tokens::{Quota, Scope};
 use rekindle::engine::Operation;
 use rekindle::engine::fake::Fault;
 use rekindle::pool::PoolConfig;
+use rekindle::service::{CallRate, ServiceConfig};
 use rekindle_api::client::Client;
 use rekindle_api::v1::{self, ErrorReason};
 use rekindle_api::{Code, Status};
@@ -201,6 +202,17 @@ async fn callers(dir: &Path, table: &mut Table) {
         ErrorReason::QuotaExceeded,
         true,
     );
+    let file = dir.join("often.toml");
+    let often = token(&file, "often", "c", &[Scope::Files], Quota::default());
+    let service = |config: &mut ServiceConfig| config.call_rate = CallRate::new(1, 1);
+    let slow = Place::with(Wishes { tokens: Some(file), service, ..Wishes::default() }).await;
+    let mut often = slow.client_with(Some(&often)).await;
+    let list = || v1::ListSandboxesRequest::default();
+    let (first, second) = (often.sandboxes.list(list()).await, often.sandboxes.list(list()).await);
+    first.expect("the first one is let in");
+    let told = detail(second.as_ref().expect_err("the second is one too many"));
+    assert!(told.retry_after.is_some() && !told.hint.is_empty(), "{told:?}");
+    table.take(second, ErrorReason::RateLimited, true);
     let mut stranger = place.client_with(Some("rk_nobody_x")).await;
     table.take(
         stranger.sandboxes.list(v1::ListSandboxesRequest::default()).await,

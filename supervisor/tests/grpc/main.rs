@@ -2,6 +2,7 @@
 //! guest, and that nobody's misbehaviour reaches anyone else.
 
 mod auth;
+mod call_rate;
 mod disk;
 mod errors;
 mod execute;

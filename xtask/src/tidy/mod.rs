@@ -2,14 +2,17 @@
 //!
 //! Every `.rs` file opens with `//!`, stays readable in length, imports only what its
 //! layer may know, and leaves nothing unfinished behind. docs/api.md says what the API's
-//! `.proto` file says and keeps what the last release's had, and relative links in Markdown
-//! pages lead somewhere.
+//! `.proto` file says and keeps what the last release's had, relative links in Markdown
+//! pages lead somewhere, the list of planted bugs fits the code, and dependencies have
+//! licences and sources that `deny.toml` allows.
 
 mod api;
+mod dependencies;
 mod hazards;
 mod headers;
 mod layers;
 mod links;
+mod mutants;
 mod size;
 mod words;
 
@@ -54,8 +57,10 @@ pub fn run() -> Result<()> {
         complaints.extend(links::check(&root, page));
         complaints.extend(hazards::check(page, &sources));
     }
+    complaints.extend(mutants::check(&crate::mutants::load(&root)?, &sources));
     complaints.extend(docs::stale(&root)?);
     complaints.extend(api::check(&root)?);
+    complaints.extend(dependencies::check(&root)?);
     if complaints.is_empty() {
         eprintln!("tidy: {} files and {} pages are in order", sources.len(), pages.len());
         return Ok(());

@@ -117,8 +117,12 @@ impl Sources {
     /// # Errors
     /// When the file cannot be read, or with everything that is wrong with the values.
     pub fn load(&self) -> Result<Loaded, ConfigError> {
+        self.assemble(self.read()?)
+    }
+
+    /// The same with what was read from a file.
+    pub(crate) fn assemble(&self, file: Option<(PathBuf, toml::Table)>) -> Result<Loaded, ConfigError> {
         let mut loading = Loading::default();
-        let file = self.read()?;
         if let Some((path, table)) = &file {
             loading.file(path, table);
         }

@@ -138,6 +138,11 @@ section! {
         tokens: Option<PathBuf> = None;
         /// Ask for a token on the unix socket too; otherwise whoever can open it may do everything.
         socket_requires_token: bool = false;
+        /// Calls a second that a tenant may make, with all its tokens; more are refused with `RATE_LIMITED`. 0 is no bound.
+        /// Who uses the socket without a token is not bounded.
+        max_calls_per_second: u32 = 1_000;
+        /// Calls that a tenant may make at once, after a rest.
+        max_calls_burst: u32 = 5_000;
     }
 }
 

@@ -51,6 +51,30 @@ fn the_defaults_are_the_documented_ones_and_pass_every_check() {
     assert_eq!(templates, [default], "the default template alone is loaded");
 }
 
+const GOLDEN: &str = include_str!("../../../tests/golden/0.1.0/rekindle.toml");
+
+#[test]
+fn a_file_of_version_0_1_0_is_read_as_it_was_written() {
+    let config = load(GOLDEN, &[], &[]).expect("right").config;
+    let file: toml::Table = toml::from_str(GOLDEN).expect("toml");
+    let read = toml::Table::try_from(&config).expect("toml");
+    let defaults = toml::Table::try_from(ServerConfig::default()).expect("toml");
+    for (section, keys) in &file {
+        for (key, value) in keys.as_table().expect("a section") {
+            assert_eq!(&read[section][key], value, "{section}.{key}");
+            let default = defaults.get(section).and_then(|section| section.get(key));
+            assert_ne!(default, Some(value), "{section}.{key} shows nothing: it is the default");
+        }
+    }
+}
+
+#[test]
+fn a_key_of_a_newer_version_is_refused_by_name() {
+    let mut keys = refused(&format!("{GOLDEN}\n[listen.quic]\nport = 1\n[replication]\npeers = []\n"));
+    keys.sort();
+    assert_eq!(keys, ["listen.quic", "replication"]);
+}
+
 #[test]
 fn a_flag_wins_over_a_variable_and_that_over_the_file() {
     let file = "[sandbox]\nttl_s = 10\nexecute_timeout_s = 10\npids = 10\n";

@@ -80,6 +80,64 @@ fn a_secret_lets_in_its_own_token_and_nothing_else_does() {
 }
 
 #[test]
+fn a_sum_that_differs_in_one_bit_is_another() {
+    let secret = "rk_one_secret";
+    let text = |sum: &[u8; 32]| {
+        let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("[[token]]\nid = \"one\"\nsha256 = \"{sum}\"\ntenant = \"acme\"\nscopes = [\"exec\"]\n")
+    };
+    let right = super::secret::sum(secret);
+    let tokens = Tokens::parse(&text(&right)).expect("right");
+    assert!(tokens.find(secret, now()).is_ok());
+    for bit in 0..256 {
+        let mut near = right;
+        near[bit / 8] ^= 1 << (bit % 8);
+        let tokens = Tokens::parse(&text(&near)).expect("right");
+        assert_eq!(tokens.find(secret, now()), Err(Denied::Unknown), "bit {bit}");
+    }
+}
+
+const GOLDEN: &str = include_str!("../../../tests/golden/0.1.0/tokens.toml");
+
+#[test]
+fn a_file_of_version_0_1_0_is_read_as_it_was_written() {
+    let tokens = Tokens::parse(GOLDEN).expect("right");
+    let all: Vec<&Token> = tokens.iter().collect();
+    let ci = Token {
+        id: id("ci"),
+        sha256: super::secret::sum("secret"),
+        tenant: "acme".into(),
+        scopes: vec![Scope::Create, Scope::Exec],
+        quota: Quota {
+            max_sandboxes: Some(3),
+            max_milli_cpus: Some(4000),
+            max_memory_mib: Some(4096),
+            max_disk_mib: Some(9000),
+        },
+        expires: Some(time("2030-01-31T00:00:00Z")),
+    };
+    assert_eq!(all[0], &ci);
+    assert_eq!(
+        (all[1].id.as_str(), all[1].scopes.as_slice(), all[1].expires),
+        ("ops", &[Scope::Admin][..], None)
+    );
+    assert_eq!((all.len(), all[1].quota), (2, Quota::default()));
+}
+
+#[test]
+fn what_a_newer_version_may_say_is_refused_by_name() {
+    for (line, key) in [
+        ("max_gpus = 1\n", "max_gpus"),
+        ("format = 2\n", "format"),
+        ("[defaults]\nscopes = []\n", "defaults"),
+    ] {
+        let text = if key == "max_gpus" { format!("{GOLDEN}{line}") } else { format!("{line}{GOLDEN}") };
+        let refused = Tokens::parse(&text).expect_err(key);
+        assert!(refused.contains(key), "{refused}");
+    }
+}
+
+#[test]
 fn a_secret_has_its_form_and_is_not_in_the_file_or_in_debug_output() {
     let dir = Dir::new();
     let secret = dir.create("ci-2", None);

@@ -86,7 +86,7 @@ pub(super) fn take_in(lines: &Tail, mut read: impl FnMut(&mut [u8]) -> io::Resul
 }
 
 /// Sums up lines, each of which counts from the one before.
-pub(super) fn trouble(lines: &[u8]) -> String {
+pub(crate) fn trouble(lines: &[u8]) -> String {
     let mut sums: Vec<(String, u64)> = Vec::new();
     // The first may have lost its beginning.
     let lines = lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());

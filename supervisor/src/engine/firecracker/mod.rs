@@ -25,7 +25,7 @@ mod jail;
 mod jail_binaries;
 mod launch;
 mod machine;
-mod metrics;
+pub(crate) mod metrics;
 mod restore;
 mod snapshot;
 mod start;

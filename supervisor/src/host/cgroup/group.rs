@@ -55,6 +55,7 @@ impl Place {
 
 /// The directories of a group, written into a VM's record so that a later supervisor can remove them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CgroupRecord {
     /// Every directory of the group.
     pub dirs: Vec<PathBuf>,

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// Pid, start time and boot: together unique.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ProcessIdentity {
     /// Process id.
     pub pid: u32,

@@ -130,7 +130,7 @@ async fn dial(socket: &PathBuf) -> io::Result<Connection> {
 }
 
 /// Firecracker's message, or the body itself when it is in no known form.
-fn fault(body: &[u8]) -> String {
+pub(crate) fn fault(body: &[u8]) -> String {
     let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     match json["fault_message"].as_str() {
         Some(message) => message.trim().to_owned(),

@@ -11,4 +11,5 @@ pub mod models;
 mod tests;
 
 pub use client::Api;
+pub(crate) use client::fault;
 pub use error::ApiError;

@@ -13,3 +13,4 @@ mod tests;
 pub use client::{Qmp, Subscription};
 pub use error::QmpError;
 pub use wire::Event;
+pub(crate) use wire::Incoming;

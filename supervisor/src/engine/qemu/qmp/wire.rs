@@ -22,7 +22,7 @@ pub enum Event {
 
 /// A line from the monitor.
 #[derive(Debug)]
-pub(super) enum Incoming {
+pub(crate) enum Incoming {
     Greeting,
     Reply { id: u64, result: Result<Value, Refusal> },
     Event(Event),
@@ -30,7 +30,7 @@ pub(super) enum Incoming {
 
 /// An error as the monitor words it.
 #[derive(Debug, Deserialize)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     #[serde(default)]
     pub(super) class: String,
     #[serde(default)]
@@ -51,7 +51,7 @@ struct Line {
 }
 
 impl Incoming {
-    pub(super) fn parse(line: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
         let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         match line {
             Line { greeting: Some(_), .. } => Ok(Self::Greeting),

@@ -1,0 +1,118 @@
+//! One entry point per decoder of what others have written: guests, monitors, operators, earlier versions. Shared by the
+//! fuzz targets in `supervisor/fuzz` and by `tests/corpus.rs`, so that both throw the same input at the same code. Not
+//! part of the library's interface.
+//!
+//! Each asserts what its caller relies on, beside not panicking.
+
+use bytes::Bytes;
+use rekindle_protocol::limits::{MAX_PATH_BYTES, MIN_OUTPUT_LIMIT};
+use rekindle_protocol::wire::{self, response::Reply};
+
+use crate::agent::{FileInfo, Finished, GuestPath};
+use crate::config::Recipe;
+use crate::config::server::Sources;
+use crate::config::tokens::Tokens;
+use crate::engine::firecracker::{api, metrics};
+use crate::engine::qemu::qmp;
+use crate::service;
+use crate::store::Manifest;
+use crate::vm;
+
+/// What an agent answers, as far as the host takes it in: results, files, listings.
+pub fn agent_reply(input: &[u8]) {
+    let limit = MIN_OUTPUT_LIMIT + input.len() % 100;
+    let Ok(response) = <wire::Response as prost::Message>::decode(Bytes::copy_from_slice(input)) else {
+        return;
+    };
+    match response.reply {
+        Some(Reply::Result(result)) => {
+            if let Ok(finished) = Finished::from_wire(result, limit) {
+                for output in [&finished.stdout, &finished.stderr] {
+                    assert!(output.text.chars().count() <= limit, "text beyond what was asked for");
+                    assert!(output.spilled_bytes <= output.total_bytes, "more kept than there was");
+                }
+                serde_json::to_string(&finished).expect("a result can be shown");
+            }
+        }
+        Some(Reply::Listing(listing)) => {
+            for entry in listing.entries.iter().filter_map(|entry| FileInfo::entry(entry).ok()) {
+                assert!(!entry.path.as_bytes().contains(&b'/'), "a name that is a path");
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A path that a caller or an agent names.
+pub fn path(input: &[u8]) {
+    if let Ok(path) = GuestPath::new(Bytes::copy_from_slice(input)) {
+        assert!((1..=MAX_PATH_BYTES).contains(&path.as_bytes().len()), "a path of any length");
+        let shown = path.to_string();
+        assert!(!shown.chars().any(char::is_control), "a path that moves the cursor");
+    }
+    if let Some(name) = GuestPath::entry(input) {
+        assert!(!name.as_bytes().contains(&b'/') && ![&b"."[..], b".."].contains(&name.as_bytes()));
+    }
+}
+
+/// A line that QEMU's monitor says.
+pub fn qmp(input: &[u8]) {
+    let _ = qmp::Incoming::parse(input);
+}
+
+/// What Firecracker answers, and its metrics.
+pub fn firecracker(input: &[u8]) {
+    let _ = api::fault(input);
+    assert!(metrics::trouble(input).chars().count() <= 4096, "a digest without a bound");
+}
+
+/// A snapshot's description.
+pub fn manifest(input: &[u8]) {
+    if let Ok(manifest) = serde_json::from_slice::<Manifest>(input) {
+        let text = serde_json::to_vec(&manifest).expect("it was JSON");
+        let again: Manifest = serde_json::from_slice(&text).expect("it still is");
+        assert!(again == manifest && again.digest() == manifest.digest(), "a manifest changed on its way");
+    }
+}
+
+/// The record of a machine.
+pub fn record(input: &[u8]) {
+    if let Ok(record) = vm::Record::parse(input) {
+        let text = serde_json::to_vec(&record).expect("it was JSON");
+        assert!(vm::Record::parse(&text).is_ok_and(|again| again == record), "a record changed on its way");
+    }
+}
+
+/// A line of the usage ledger.
+pub fn ledger(input: &[u8]) {
+    let _ = service::read_line(input);
+}
+
+/// A template's recipe.
+pub fn recipe(input: &[u8]) {
+    let (Ok(text), Ok(name)) = (std::str::from_utf8(input), "fuzz".parse()) else { return };
+    let _ = Recipe::parse(&name, text);
+}
+
+/// The configuration.
+pub fn config(input: &[u8]) {
+    let Some(table) = std::str::from_utf8(input).ok().and_then(|text| text.parse::<toml::Table>().ok())
+    else {
+        return;
+    };
+    match Sources::default().assemble(Some(("fuzz.toml".into(), table))) {
+        Ok(loaded) => assert!(!loaded.rows().is_empty()),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// The tokens.
+pub fn tokens(input: &[u8]) {
+    let Some(tokens) = std::str::from_utf8(input).ok().and_then(|text| Tokens::parse(text).ok()) else {
+        return;
+    };
+    for token in tokens.iter() {
+        assert!(!token.scopes.is_empty() && token.tenant != crate::config::tokens::LOCAL_TENANT);
+        assert!(tokens.get(&token.id) == Some(token), "two of one id");
+    }
+}
