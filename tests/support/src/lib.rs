@@ -3,6 +3,7 @@
 //!
 //! Used by tests only.
 
+pub mod random;
 pub mod small_disk;
 pub mod snippets;
 pub mod wait;
