@@ -84,10 +84,14 @@ async fn converse(place: &Place, seed: u64, tally: &mut BTreeMap<&'static str, u
         Err(error) => ends.push(Err(error)),
     }
     for end in &ends {
-        *tally.entry(end.as_ref().unwrap_or_else(ServiceError::word)).or_default() += 1;
-        if let Err(error) = end {
-            check_text(error, seed);
-        }
+        let word = match end {
+            Ok(word) => word,
+            Err(error) => {
+                check_text(error, seed);
+                error.word()
+            }
+        };
+        *tally.entry(word).or_default() += 1;
     }
     // While its enemy still talks, nothing of the sandbox may be left.
     place.at_rest(0, 0).await;

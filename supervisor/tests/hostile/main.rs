@@ -3,4 +3,6 @@
 //! counted for the whole process.
 
 mod agent;
+mod faults;
+mod life;
 mod place;

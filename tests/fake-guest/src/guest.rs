@@ -23,6 +23,8 @@ pub struct Manner {
     pub refuses_gate: bool,
     /// Opens its gate and refuses to open it again, as agents before protocol 2.1 do.
     pub refuses_renewal: bool,
+    /// Says that it is quiet and stays on the line.
+    pub stays_on_the_line: bool,
     /// Does not know how to set its clock, as agents before protocol 3.4.
     pub refuses_clock: bool,
     /// Every execution ends with this exit code instead of what it was told.

@@ -71,6 +71,11 @@ impl FakeEngine {
         self.script.inject(operation, fault);
     }
 
+    /// Takes back all faults that were ordered and have not happened.
+    pub fn forget_faults(&self) {
+        self.script.forget();
+    }
+
     /// Every operation called so far, in order.
     #[must_use]
     pub fn log(&self) -> Vec<Operation> {
