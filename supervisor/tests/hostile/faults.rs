@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rekindle::agent::UploadOptions;
 use rekindle::engine::Operation;
 use rekindle::engine::fake::Fault;
@@ -331,5 +332,52 @@ fn a_fault_at_any_await_is_a_typed_end_leaves_nothing_and_the_next_operation_wor
         let Bench { faults, given_up, failed, power_cuts, .. } = bench;
         println!("{faults} faults: {given_up} given up, {failed} failed, {power_cuts} power cuts");
         assert!(faults > 100, "{faults}");
+    });
+}
+
+/// The limit on open files as it was.
+struct FewDescriptors(u64, u64);
+
+impl FewDescriptors {
+    /// Leaves so many numbers for descriptors.
+    fn leave(spare: usize) -> Self {
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+        let free = (0..soft).filter(|number| !Path::new(&format!("/proc/self/fd/{number}")).exists());
+        let first_denied = free.into_iter().nth(spare).expect("there is one");
+        setrlimit(Resource::RLIMIT_NOFILE, first_denied, hard).expect("lowered");
+        Self(soft, hard)
+    }
+}
+
+impl Drop for FewDescriptors {
+    fn drop(&mut self) {
+        setrlimit(Resource::RLIMIT_NOFILE, self.0, self.1).expect("raised again");
+    }
+}
+
+#[test]
+fn a_start_without_descriptors_fails_typed_and_what_it_made_is_removed_when_there_are_some() {
+    alone(async || {
+        let place = Place::new(0, 0).await;
+        let (mut failed, mut fine) = (0, 0);
+        for spare in 0..16 {
+            alive();
+            let made = {
+                let _few = FewDescriptors::leave(spare);
+                place.create().await
+            };
+            match made {
+                Ok(made) => {
+                    fine += 1;
+                    place.service.destroy(&place.caller, made.id.as_str()).await.expect("destroyed");
+                }
+                Err(_) => failed += 1,
+            }
+            place.works().await;
+            place.at_rest(0, 0).await;
+            place.no_task_is_left().await;
+        }
+        println!("with 0 to 15 descriptors: {failed} starts failed, {fine} went well");
+        assert!(failed > 0 && fine > 0, "{failed} failed, {fine} went well");
     });
 }

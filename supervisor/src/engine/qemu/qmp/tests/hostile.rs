@@ -61,7 +61,7 @@ async fn answer(random: &mut Random, id: u64, stream: &mut UnixStream) -> Option
                 stream,
                 format!("{}\n", json!({ "error": { "class": text, "desc": text }, "id": id })).as_bytes(),
             )
-            .await?
+            .await?;
         }
         4 => send(stream, format!("{}\n", json!({ "error": { "desc": text } })).as_bytes()).await?,
         5 => send(stream, format!("{}\n", json!({ "return": {}, "id": other })).as_bytes()).await?,
@@ -88,7 +88,7 @@ async fn answer(random: &mut Random, id: u64, stream: &mut UnixStream) -> Option
         12 => send(stream, GREETING.repeat(20).as_bytes()).await?,
         13 => {
             send(stream, format!("{{\"return\": \"{}\", \"id\": {id}}}\n", "r".repeat(200_000)).as_bytes())
-                .await?
+                .await?;
         }
         14 => {
             let status = random.pick(&["completed", "failed", "cancelled", "active", "\u{1b}"]);
