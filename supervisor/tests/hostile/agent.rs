@@ -18,10 +18,12 @@ use crate::place::{Place, TTL, alive, alone, descriptors, resident, shell};
 /// Conversations in `cargo test`.
 const CONVERSATIONS: u64 = 300;
 /// Of one supervisor; then another one takes over, so that a test of many hours does not remember all its guests.
-const OF_ONE: u64 = 100;
+const OF_ONE: u64 = 50;
+/// Every so many supervisors one keeps a machine parked, whose agent may mean harm before it has a caller.
+const PARKING: u64 = 3;
 /// No call takes longer, by its own clock: starts and executions have shorter deadlines than transfers.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
-/// How much more memory this process has at the end of any conversation than after the first hundred.
+/// How much more memory this process has at the end of any conversation than after the first supervisor's.
 const MEMORY: u64 = 96 << 20;
 /// No text about a failure is longer.
 const LONGEST_TEXT: usize = 16 * 1024;
@@ -35,9 +37,10 @@ fn whatever_a_hostile_agent_says_every_call_ends_typed_and_nothing_is_left() {
         let (mut memory, mut files, mut most) = (None, None, 0);
         let mut seed = first;
         while seed < first + count {
-            let place = Place::new(0, 0).await;
+            let parked = u32::from((seed - first) / OF_ONE % PARKING == PARKING - 1);
+            let place = Place::new(parked, 0).await;
             for _ in 0..OF_ONE.min(first + count - seed) {
-                converse(&place, seed, &mut tally).await;
+                converse(&place, parked, seed, &mut tally).await;
                 alive();
                 seed += 1;
                 most = most.max(resident());
@@ -60,9 +63,39 @@ fn whatever_a_hostile_agent_says_every_call_ends_typed_and_nothing_is_left() {
 }
 
 /// One sandbox whose agent means harm, and after it one that does not.
-async fn converse(place: &Place, seed: u64, tally: &mut BTreeMap<&'static str, u64>) {
+async fn converse(place: &Place, parked: u32, seed: u64, tally: &mut BTreeMap<&'static str, u64>) {
     let mut random = Random::new(seed);
     place.fake.guests.turn_hostile(random.number());
+    let mut ends = Vec::new();
+    // The one that is parked is still in good faith; the next one is not.
+    for _ in 0..=parked {
+        ends.extend(sandbox(place, &mut random, seed).await);
+    }
+    for end in &ends {
+        let word = match end {
+            Ok(word) => word,
+            Err(error) => {
+                check_text(error, seed);
+                error.word()
+            }
+        };
+        *tally.entry(word).or_default() += 1;
+    }
+    if parked == 0 {
+        // While its enemy still talks, nothing of the sandbox may be left.
+        place.at_rest(0, 0).await;
+    }
+    place.fake.guests.pacify();
+    if parked == 0 {
+        place.no_task_is_left().await;
+    }
+    place.works().await;
+    place.at_rest(parked, 0).await;
+    place.no_task_is_left().await;
+}
+
+/// One sandbox, from its beginning to its end, and how each call in it ended.
+async fn sandbox(place: &Place, random: &mut Random, seed: u64) -> Vec<Result<&'static str, ServiceError>> {
     let mut ends = Vec::new();
     let made =
         timeout(LONGEST, place.create()).await.unwrap_or_else(|_| panic!("seed {seed}: a start hangs"));
@@ -83,22 +116,7 @@ async fn converse(place: &Place, seed: u64, tally: &mut BTreeMap<&'static str, u
         }
         Err(error) => ends.push(Err(error)),
     }
-    for end in &ends {
-        let word = match end {
-            Ok(word) => word,
-            Err(error) => {
-                check_text(error, seed);
-                error.word()
-            }
-        };
-        *tally.entry(word).or_default() += 1;
-    }
-    // While its enemy still talks, nothing of the sandbox may be left.
-    place.at_rest(0, 0).await;
-    place.fake.guests.pacify();
-    place.no_task_is_left().await;
-    place.works().await;
-    place.at_rest(0, 0).await;
+    ends
 }
 
 /// What is said about a failure is short, and moves no cursor.
