@@ -72,9 +72,9 @@ impl FakeEngine {
         self.script.inject(operation, fault);
     }
 
-    /// Takes back all faults that were ordered and have not happened.
-    pub fn forget_faults(&self) {
-        self.script.forget();
+    /// Takes back all faults that were ordered and have not happened; how many there were.
+    pub fn forget_faults(&self) -> usize {
+        self.script.forget()
     }
 
     /// Every operation called so far, in order.

@@ -32,8 +32,8 @@ impl Script {
         lock(&self.faults).entry(operation).or_default().push_back(fault);
     }
 
-    pub(super) fn forget(&self) {
-        lock(&self.faults).clear();
+    pub(super) fn forget(&self) -> usize {
+        lock(&self.faults).drain().map(|(_, faults)| faults.len()).sum()
     }
 
     pub(super) fn log(&self) -> Vec<Operation> {
