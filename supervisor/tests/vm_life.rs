@@ -104,6 +104,16 @@ async fn a_warm_up_step_that_fails_fails_the_build_by_name() {
     place.assert_nothing_is_published();
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_never_hangs_up_fails_the_build_and_leaves_nothing() {
+    let place = Place::new(Manner { stays_on_the_line: true, ..Manner::default() });
+    let built = tokio::time::timeout(Duration::from_secs(24 * 60 * 60), place.build()).await;
+    let error = built.expect("it has an end").expect_err("it is never quiet");
+    assert!(matches!(error, BuildError::Quiesce(_)), "{error}");
+    place.fake.until_remain(0).await;
+    place.assert_nothing_is_published();
+}
+
 #[tokio::test]
 async fn a_gate_that_does_not_open_is_a_start_that_failed() {
     let place = Place::new(Manner { refuses_gate: true, ..Manner::default() });

@@ -5,6 +5,9 @@
 //! multiplexer is done. What the peer does not wait for goes with the next frame that it does wait for: pings,
 //! their answers, and a host's agreement to the end of a stream. Pieces of files are not gathered where
 //! the stream takes several parts in one write: each is worth a write, with what has gathered before it.
+//!
+//! What a host reads is looked at, too: the multiplexer keeps each body that nobody has read in an allocation of its
+//! own, which its window does not count. A guest that sends byte for byte is cut off.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -28,6 +31,10 @@ const HEAD: usize = 12;
 const DATA: u8 = 0;
 /// A frame that asks for an answer, or is one.
 const PING: u8 = 2;
+/// The shortest body of which a session may consist: the shortest reply there is.
+const SHORTEST: u64 = 6;
+/// So many bodies may be shorter.
+const SHORT_BODIES: u64 = 16 * 1024;
 /// The flags of a frame that ends its sender's half of a stream.
 const END: [u8; 2] = [0, 4];
 
@@ -48,13 +55,23 @@ struct Shared<T> {
     /// The multiplexer had more and there was no room.
     full: bool,
     frames: Frames,
+    arriving: Frames,
+    /// Bodies that have arrived, and their bytes.
+    bodies: (u64, u64),
 }
 
 /// Puts a cork on one side's byte stream.
 pub fn cork<T>(io: T, side: Side) -> (Corked<T>, Cork<T>) {
-    let frames = Frames { side, head: [0; HEAD], known: 0, body: 0 };
-    let gathered = BytesMut::new();
-    let shared = Arc::new(Mutex::new(Shared { io, gathered, pressing: false, full: false, frames }));
+    let frames = || Frames { side, head: [0; HEAD], known: 0, body: 0 };
+    let shared = Arc::new(Mutex::new(Shared {
+        io,
+        gathered: BytesMut::new(),
+        pressing: false,
+        full: false,
+        frames: frames(),
+        arriving: frames(),
+        bodies: (0, 0),
+    }));
     (Corked(shared.clone()), Cork(shared))
 }
 
@@ -105,9 +122,29 @@ impl<T: AsyncWrite + Unpin> Shared<T> {
     }
 }
 
+impl<T> Shared<T> {
+    /// Counts the bodies in what has arrived; refuses a guest whose bodies are shorter than any reply.
+    fn arrived(&mut self, data: &[u8]) -> io::Result<()> {
+        let (count, bytes) = &mut self.bodies;
+        self.arriving.follow(data, |frames| {
+            if frames.body > 0 {
+                *count += 1;
+                *bytes += frames.body as u64;
+            }
+        });
+        if self.arriving.side == Side::Host && *count > SHORT_BODIES + *bytes / SHORTEST {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the guest sends its answers in crumbs"));
+        }
+        Ok(())
+    }
+}
+
 impl<T: AsyncRead + Unpin> AsyncRead for Corked<T> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut lock(&self.0).io).poll_read(cx, out)
+        let mut shared = lock(&self.0);
+        let before = out.filled().len();
+        ready!(Pin::new(&mut shared.io).poll_read(cx, out))?;
+        Poll::Ready(shared.arrived(&out.filled()[before..]))
     }
 }
 
@@ -149,14 +186,20 @@ struct Frames {
 
 impl Frames {
     /// Whether these bytes hold some of a frame that the peer waits for.
-    fn press(&mut self, mut data: &[u8]) -> bool {
-        let mut pressing = false;
+    fn press(&mut self, data: &[u8]) -> bool {
+        // The rest of a body that somebody waits for.
+        let mut pressing = self.body > 0 && !data.is_empty();
+        self.follow(data, |frames| pressing |= frames.is_waited_for());
+        pressing
+    }
+
+    /// Goes through these bytes; every head is told, with the length of its body known, once it is whole.
+    fn follow(&mut self, mut data: &[u8], mut told: impl FnMut(&Self)) {
         while !data.is_empty() {
             if self.body > 0 {
-                let (body, rest) = data.split_at(self.body.min(data.len()));
-                self.body -= body.len();
-                data = rest;
-                pressing = true;
+                let body = self.body.min(data.len());
+                self.body -= body;
+                data = &data[body..];
                 continue;
             }
             let (head, rest) = data.split_at((HEAD - self.known).min(data.len()));
@@ -165,18 +208,18 @@ impl Frames {
             data = rest;
             if self.known == HEAD {
                 self.known = 0;
-                pressing |= self.is_waited_for();
+                let [_, kind, .., a, b, c, d] = self.head;
+                if kind == DATA {
+                    self.body = u32::from_be_bytes([a, b, c, d]) as usize;
+                }
+                told(self);
             }
         }
-        pressing
     }
 
-    /// Whether the peer waits for the frame with this head; notes how long its body is.
-    fn is_waited_for(&mut self) -> bool {
-        let [_, kind, first, second, _, _, _, _, length @ ..] = self.head;
-        if kind == DATA {
-            self.body = u32::from_be_bytes(length) as usize;
-        }
+    /// Whether the peer waits for the frame with this head.
+    fn is_waited_for(&self) -> bool {
+        let [_, kind, first, second, ..] = self.head;
         // A host that means the end itself resets the stream: its half alone it ends only when the guest has
         // ended the other.
         let agrees = self.side == Side::Host && kind == DATA && [first, second] == END && self.body == 0;

@@ -12,7 +12,7 @@ use super::client::{AgentClient, Session};
 use super::error::{AgentError, ConnectError, Refusal};
 use super::hello::Hello;
 use super::patience::deadline;
-use super::untrusted::printable;
+use crate::host::untrusted::printable;
 
 /// The operation's name in errors.
 const HELLO: &str = "hello";

@@ -13,6 +13,7 @@ use rekindle_protocol::wire::{self, ExecuteRequest, Stdin, request::Op, response
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::client::{AgentClient, Lane};
 use super::error::AgentError;
@@ -23,6 +24,12 @@ use super::stdin::{self, Pump, StdinWriter};
 
 /// The operation's name in errors.
 const EXECUTE: &str = "execute";
+
+/// Bytes of output that may arrive after the time limit and its grace: more than lies in all buffers between a program
+/// and its caller. A caller that reads late gets them; an agent that lets its program go on is found out.
+const MAX_LATE_BYTES: usize = 8 << 20;
+/// What each piece of it counts besides its bytes.
+const LATE_PIECE: usize = 16;
 
 /// A program that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +65,8 @@ pub struct Execution {
     output_limit: usize,
     /// `None` without a time limit.
     overdue: Option<Overdue>,
+    /// Output that came after that.
+    late: usize,
     over: bool,
 }
 
@@ -106,6 +115,7 @@ impl AgentClient {
             streaming,
             output_limit,
             overdue: limit.map(|limit| patience.overdue(limit, limit.saturating_add(patience.grace))),
+            late: 0,
             over: false,
         })
     }
@@ -207,9 +217,15 @@ impl Execution {
         Err(self.operation.invalid("it has ended already"))
     }
 
-    fn event(&self, reply: Reply) -> Result<Event, AgentError> {
+    fn event(&mut self, reply: Reply) -> Result<Event, AgentError> {
         match reply {
             Reply::Output(output) if self.streaming => {
+                if self.overdue.is_some_and(|overdue| overdue.deadline < Instant::now()) {
+                    self.late = self.late.saturating_add(output.data.len() + LATE_PIECE);
+                }
+                if self.late > MAX_LATE_BYTES {
+                    return Err(self.operation.violated("output long after its time limit"));
+                }
                 if output.data.len() > MAX_CHUNK_BYTES {
                     return Err(self.operation.violated("a piece of output that exceeds its limit"));
                 }

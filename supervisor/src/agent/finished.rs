@@ -8,7 +8,7 @@ use rekindle_protocol::{output, wire};
 use serde::Serialize;
 
 use super::path::GuestPath;
-use super::untrusted::printable;
+use crate::host::untrusted::printable;
 
 /// Bytes kept of a diagnosis' subject.
 const MAX_SUBJECT_BYTES: usize = 256;

@@ -5,7 +5,7 @@ use std::fmt;
 use rekindle_protocol::wire;
 use serde::Serialize;
 
-use super::untrusted::printable;
+use crate::host::untrusted::printable;
 
 /// Bytes kept of the agent's program version.
 const MAX_PROGRAM_BYTES: usize = 256;

@@ -12,6 +12,9 @@ use super::file::FileInfo;
 use super::path::GuestPath;
 use super::patience::deadline;
 
+/// Bytes of all names and targets of links in one listing: enough for 10,000 names of the greatest length.
+const MAX_LISTING_BYTES: usize = 4 << 20;
+
 /// What a directory holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listing {
@@ -39,7 +42,7 @@ impl AgentClient {
         let deadline = deadline(within);
         let request = ListRequest { path: path.to_wire(), max_entries: limit as u32 };
         let mut operation = self.begin("list", Lane::Call, Op::List(request), deadline).await?;
-        let mut entries = Vec::new();
+        let (mut entries, mut bytes) = (Vec::new(), 0_usize);
         loop {
             let part = match operation.receive(Some(deadline)).await? {
                 Reply::Listing(part) => part,
@@ -52,6 +55,10 @@ impl AgentClient {
                 return Err(operation.violated("more entries than were asked for"));
             }
             for info in &part.entries {
+                bytes += info.path.len() + info.link_target.len();
+                if bytes > MAX_LISTING_BYTES {
+                    return Err(AgentError::TooLarge { operation: "list", limit: MAX_LISTING_BYTES as u64 });
+                }
                 entries.push(FileInfo::entry(info).map_err(|what| operation.violated(what))?);
             }
             if part.last {

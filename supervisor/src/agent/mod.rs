@@ -24,7 +24,6 @@ mod remove;
 mod rename;
 mod stat;
 mod stdin;
-mod untrusted;
 mod upload;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use super::client::{AgentClient, Lane, Session};
 use super::error::{AgentError, Refusal};
 use super::patience::{Overdue, deadline};
-use super::untrusted::printable;
+use crate::host::untrusted::printable;
 
 /// How much is read from a stream at once: a whole piece of a file with what is around it, which is then not copied
 /// to make room for its last bytes.

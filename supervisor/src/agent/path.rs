@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rekindle_protocol::limits::MAX_PATH_BYTES;
 use serde::{Serialize, Serializer};
 
-use super::untrusted::printable;
+use crate::host::untrusted::printable;
 
 /// Why bytes are no path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

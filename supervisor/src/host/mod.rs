@@ -21,3 +21,4 @@ pub(crate) mod ready_queue;
 pub mod scratch;
 pub(crate) mod sparse;
 pub(crate) mod undo;
+pub(crate) mod untrusted;

@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use super::error::StartError;
 use super::gate::Identity;
 use super::handle::Vm;
@@ -214,7 +216,10 @@ impl TemplateSource {
         progress(BuildStep::Freeze);
         vm.agent().quiesce(false, QUIET_DEADLINE).await.map_err(BuildError::Quiesce)?;
         // The agent hangs up once it is quiet; only then does the guest's memory hold no session.
-        vm.agent().closed().await;
+        if timeout(QUIET_DEADLINE, vm.agent().closed()).await.is_err() {
+            let silent = AgentError::Silent { operation: "hang up", waited: QUIET_DEADLINE };
+            return Err(BuildError::Quiesce(silent));
+        }
         tokio::time::sleep(FALLING_ASLEEP).await;
         let silent = vm.hang_up();
         let frozen = silent.freeze().await;

@@ -1,10 +1,12 @@
 //! The directory of one machine: its sockets, its scratch disk, and the record by which a later supervisor
-//! can undo it. Nothing else in the program removes a machine's files.
+//! can undo it. Nothing else in the program removes a machine's files. What cannot be removed now, for want of
+//! descriptors perhaps, is tried again with the next one.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -76,9 +78,9 @@ impl WorkDir {
     /// Removes it.
     ///
     /// # Errors
-    /// When something in it cannot be removed.
+    /// When something in it cannot be removed now.
     pub fn close(mut self) -> io::Result<()> {
-        remove(&std::mem::take(&mut self.path))
+        remove_or_keep(std::mem::take(&mut self.path), self.user.take())
     }
 }
 
@@ -89,10 +91,10 @@ impl Drop for WorkDir {
             return;
         }
         undo::later(move || {
-            if let Err(error) = remove(&path) {
-                tracing::warn!(%error, path = %path.display(), "a machine's directory was left behind");
+            let shown = path.clone();
+            if let Err(error) = remove_or_keep(path, user) {
+                tracing::warn!(%error, path = %shown.display(), "a machine's directory was left behind");
             }
-            drop(user);
         });
     }
 }
@@ -152,6 +154,26 @@ fn boot_time() -> io::Result<i64> {
     line.and_then(|time| time.trim().parse().ok()).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, "/proc/stat does not say when the host was started")
     })
+}
+
+/// Directories that could not be removed, each with whom its machine ran as: nobody else becomes that user yet.
+static LEFT: Mutex<Vec<(PathBuf, Option<UserLease>)>> = Mutex::new(Vec::new());
+
+fn left() -> MutexGuard<'static, Vec<(PathBuf, Option<UserLease>)>> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes a directory and those that were left before it; one that cannot be removed is kept in mind.
+fn remove_or_keep(path: PathBuf, user: Option<UserLease>) -> io::Result<()> {
+    let removed = remove(&path);
+    if removed.is_err() {
+        left().push((path, user));
+        return removed;
+    }
+    let before = std::mem::take(&mut *left());
+    let stubborn = before.into_iter().filter(|(path, _)| remove(path).is_err()).collect::<Vec<_>>();
+    left().extend(stubborn);
+    removed
 }
 
 fn remove(path: &Path) -> io::Result<()> {

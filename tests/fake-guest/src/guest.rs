@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rekindle_protocol::wire;
 use tokio::io::DuplexStream;
 use tokio::sync::{Notify, mpsc};
+use tokio::task::AbortHandle;
 
 use crate::files::Files;
-use crate::session;
+use crate::{hostile, session};
 
 /// How a guest behaves. A test changes what its case needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Manner {
     pub refuses_gate: bool,
     /// Opens its gate and refuses to open it again, as agents before protocol 2.1 do.
     pub refuses_renewal: bool,
+    /// Says that it is quiet and stays on the line.
+    pub stays_on_the_line: bool,
     /// Does not know how to set its clock, as agents before protocol 3.4.
     pub refuses_clock: bool,
     /// Every execution ends with this exit code instead of what it was told.
@@ -42,6 +45,14 @@ struct Shared {
     /// The manners of the next ones.
     next: Mutex<VecDeque<Manner>>,
     all: Mutex<Vec<Guest>>,
+    hostile: Mutex<Option<Hostility>>,
+}
+
+/// Guests that mean harm.
+#[derive(Debug)]
+struct Hostility {
+    seed: u64,
+    guests: Vec<AbortHandle>,
 }
 
 impl Guests {
@@ -63,7 +74,18 @@ impl Guests {
         lock(&self.shared.next).push_back(manner);
     }
 
-    /// Every guest that was connected to, oldest first.
+    /// Lets every guest that connects from now on mean harm, each as this seed has it, until they are pacified.
+    pub fn turn_hostile(&self, seed: u64) {
+        *lock(&self.shared.hostile) = Some(Hostility { seed, guests: Vec::new() });
+    }
+
+    /// Ends the guests that mean harm; those that connect from now on do as they are told.
+    pub fn pacify(&self) {
+        let hostile = lock(&self.shared.hostile).take();
+        hostile.into_iter().flat_map(|hostility| hostility.guests).for_each(|guest| guest.abort());
+    }
+
+    /// Every guest in good faith that was connected to, oldest first.
     #[must_use]
     pub fn all(&self) -> Vec<Guest> {
         lock(&self.shared.all).clone()
@@ -73,6 +95,11 @@ impl Guests {
     pub fn handler(&self) -> impl Fn(DuplexStream) + Send + Sync + 'static {
         let guests = self.clone();
         move |io| {
+            if let Some(hostility) = lock(&guests.shared.hostile).as_mut() {
+                let seed = hostility.seed.wrapping_add((hostility.guests.len() as u64) << 40);
+                let guest = tokio::spawn(hostile::serve(seed, io));
+                return hostility.guests.push(guest.abort_handle());
+            }
             let next = lock(&guests.shared.next).pop_front();
             let guest = Guest::new(next.unwrap_or_else(|| *lock(&guests.shared.manner)));
             lock(&guests.shared.all).push(guest.clone());

@@ -9,13 +9,15 @@
 //! ```
 //!
 //! Every connection is a guest of its own, with its own gate, files and executions. It runs no program: what
-//! an execution does is said with the few words in [`words`]. It never touches the host.
+//! an execution does is said with the few words in [`words`]. It never touches the host. For tests of a host that is
+//! lied to there are guests that mean harm ([`Guests::turn_hostile`]).
 
 #![forbid(unsafe_code)]
 
 mod execute;
 mod files;
 mod guest;
+mod hostile;
 mod reply;
 mod session;
 pub mod words;

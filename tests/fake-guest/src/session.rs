@@ -59,6 +59,9 @@ async fn operation(guest: Guest, mut stream: Stream, hang_up: Arc<Notify>, boote
         Op::Quiesce(_) => {
             guest.close();
             finish(stream, Ok(done())).await;
+            if guest.manner().stays_on_the_line {
+                return;
+            }
             return hang_up.notify_one();
         }
         Op::Poweroff(_) => {

@@ -344,6 +344,47 @@ async fn live_output_does_not_extend_the_deadline() {
 }
 
 /// Runs a program; the agent says these replies. Also returns what it was asked.
+/// An agent that lets its program print for ever.
+fn prints_on(mut stream: Stream) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let reply = wire::Response { reply: Some(output(vec![b'x'; 60_000])) };
+        while frame::write(&mut stream, &reply).await.is_ok() {}
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn output_that_goes_on_and_on_after_the_time_limit_is_cut_off() {
+    let request = ExecuteRequest { timeout_millis: 1_000, ..streaming() };
+    let (_client, _agent, execution, stream) = begun(request, vec![started()]).await;
+    let mut execution = execution.expect("started");
+    let printing = prints_on(stream);
+    // Within its time it may print as much as it likes, and what a caller reads late is not lost.
+    let within = 64 << 20;
+    let mut read = 0;
+    while read < within {
+        match execution.next().await.expect("in its time") {
+            Some(Event::Output { data, .. }) => read += data.len(),
+            other => panic!("{other:?}"),
+        }
+    }
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    let mut late = 0;
+    let error = loop {
+        // A caller that takes its time: there is always more when it comes.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        match execution.next().await {
+            Ok(Some(Event::Output { data, .. })) => late += data.len(),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+        assert!(late < 64 << 20, "it is cut off");
+    };
+    assert!(late > 2 << 20, "what lies in buffers is still read");
+    assert!(matches!(error, AgentError::Protocol { .. }), "{error}");
+    drop(execution);
+    printing.await.expect("its stream was reset");
+}
+
 async fn ran(request: ExecuteRequest, replies: Vec<Reply>) -> (Result<Finished, AgentError>, ExecuteRequest) {
     let (client, mut agent) = connected().await;
     let answer = async {

@@ -151,6 +151,21 @@ async fn a_listing_in_parts_is_put_together() {
 }
 
 #[tokio::test]
+async fn a_listing_of_links_to_long_paths_is_refused_before_it_fills_the_memory() {
+    let entry = FileInfo { link_target: vec![b'p'; 4_000].into(), ..file(b"link") };
+    let part =
+        || Reply::Listing(Listing { entries: vec![entry.clone(); 200], last: false, truncated: false });
+    let replies: Vec<_> = std::iter::repeat_with(part).take(10).collect();
+    let error = answered(async |c| c.list(&path("/"), 0, SOON).await, replies).await.expect_err("8 MB");
+    assert!(matches!(error, AgentError::TooLarge { .. }), "{error}");
+    let names = vec![file(&[b'n'; 255]); 2_000];
+    let part = |last| Reply::Listing(Listing { entries: names.clone(), last, truncated: false });
+    let replies = vec![part(false), part(false), part(false), part(false), part(true)];
+    let whole = answered(async |c| c.list(&path("/"), 0, SOON).await, replies).await.expect("long names");
+    assert_eq!(whole.entries.len(), 10_000);
+}
+
+#[tokio::test]
 async fn a_listing_that_lies_breaks_the_protocol() {
     let listing = |names: &[&[u8]], last| {
         let entries = names.iter().map(|name| file(name)).collect();

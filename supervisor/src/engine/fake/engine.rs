@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::io::DuplexStream;
 use tokio::time::timeout;
@@ -71,6 +72,11 @@ impl FakeEngine {
         self.script.inject(operation, fault);
     }
 
+    /// Takes back all faults that were ordered and have not happened; how many there were.
+    pub fn forget_faults(&self) -> usize {
+        self.script.forget()
+    }
+
     /// Every operation called so far, in order.
     #[must_use]
     pub fn log(&self) -> Vec<Operation> {
@@ -117,7 +123,8 @@ impl FakeEngine {
         let state = fs::read(state).map_err(EngineError::file(PREPARE, state))?;
         self.script.play(PREPARE, || {}).await?;
         watch.stage("spawn");
-        Ok(FakePrepared { machine: self.machine(None), script: Arc::clone(&self.script), state, watch })
+        let (machine, script, deadline) = (self.machine(None), Arc::clone(&self.script), spec.home.deadline);
+        Ok(FakePrepared { machine, script, state, deadline, watch })
     }
 }
 
@@ -163,6 +170,7 @@ struct FakePrepared {
     machine: FakeMachine,
     script: Arc<Script>,
     state: Vec<u8>,
+    deadline: Duration,
     watch: Stopwatch,
 }
 
@@ -174,7 +182,10 @@ impl PrespawnedMonitor for FakePrepared {
     fn load(mut self: Box<Self>) -> BoxFuture<'static, Result<Started, EngineError>> {
         Box::pin(async move {
             self.watch.skip();
-            self.script.play(Operation::Load, || self.machine.control().crash()).await?;
+            let after = self.deadline;
+            let load = self.script.play(Operation::Load, || self.machine.control().crash());
+            let late = EngineError::Deadline { operation: Operation::Load, after };
+            timeout(after, load).await.unwrap_or(Err(late))?;
             if !self.state.starts_with(STATE_MAGIC) {
                 let source = "the state file is not one of this engine".into();
                 return Err(EngineError::Control { operation: Operation::Load, source });

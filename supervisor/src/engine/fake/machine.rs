@@ -4,15 +4,19 @@ use std::fmt;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::io::duplex;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::engine::{Guest, STATE_MAGIC};
 use super::script::Script;
 use crate::engine::{BoxFuture, ByteStream, EngineError, Machine, Operation, SnapshotFiles};
 use crate::host::process::{ExitReport, ProcessIdentity};
 
+/// How long a command may take, as in the other engines.
+const COMMAND_DEADLINE: Duration = Duration::from_secs(30);
 /// Bytes in flight in one direction of a connection.
 const STREAM_BUFFER: usize = 64 * 1024;
 
@@ -73,7 +77,15 @@ impl FakeMachine {
 
     /// Plays the script and refuses what a machine that has ended or is frozen cannot do.
     async fn begin(&self, operation: Operation) -> Result<(), EngineError> {
-        self.script.play(operation, || self.control.crash()).await?;
+        let play = self.script.play(operation, || self.control.crash());
+        match operation {
+            // Whoever dials waits as long as it likes.
+            Operation::Dial => play.await?,
+            _ => {
+                let late = EngineError::Deadline { operation, after: COMMAND_DEADLINE };
+                timeout(COMMAND_DEADLINE, play).await.unwrap_or(Err(late))?;
+            }
+        }
         if let Some(report) = self.try_exit() {
             return Err(EngineError::Exited { operation, report, output: String::new() });
         }

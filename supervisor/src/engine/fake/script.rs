@@ -32,6 +32,10 @@ impl Script {
         lock(&self.faults).entry(operation).or_default().push_back(fault);
     }
 
+    pub(super) fn forget(&self) -> usize {
+        lock(&self.faults).drain().map(|(_, faults)| faults.len()).sum()
+    }
+
     pub(super) fn log(&self) -> Vec<Operation> {
         lock(&self.log).clone()
     }

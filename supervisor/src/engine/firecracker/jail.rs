@@ -15,7 +15,7 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown, lchown};
 use std::path::{Path, PathBuf};
 
 use super::find::FoundFirecracker;
@@ -179,6 +179,7 @@ impl Jail {
     /// Hands a socket made here to the monitor's user.
     pub(super) fn give(&self, operation: Operation, name: &str) -> Result<(), EngineError> {
         let path = self.run_dir().join(name);
-        chown(&path, Some(self.user.uid), Some(self.user.gid)).map_err(EngineError::file(operation, &path))
+        // Never what a link points to: the directory is the monitor's once it runs.
+        lchown(&path, Some(self.user.uid), Some(self.user.gid)).map_err(EngineError::file(operation, &path))
     }
 }

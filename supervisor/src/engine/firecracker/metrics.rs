@@ -19,11 +19,14 @@ use tokio::time::sleep;
 use super::jail::{Jail, METRICS};
 use crate::engine::{EngineError, Operation};
 use crate::host::process::Tail;
+use crate::host::untrusted::printable;
 
 /// How much is kept. A line has some ten kilobytes.
 const TAIL_BYTES: usize = 64 * 1024;
 /// How long lines gather before they are read. The pipe has room for several.
 const GATHER: Duration = Duration::from_secs(1);
+/// How many of them are summed up: who is taken over may make up names.
+const MAX_COUNTERS: usize = 64;
 /// How much of it goes into an error.
 const MAX_DIGEST: usize = 400;
 /// Parts of the names of counters that should stay at nought.
@@ -99,9 +102,11 @@ pub(crate) fn trouble(lines: &[u8]) -> String {
                     continue;
                 }
                 let name = format!("{group}.{name}");
+                let room = sums.len() < MAX_COUNTERS;
                 match sums.iter_mut().find(|(known, _)| *known == name) {
                     Some((_, sum)) => *sum = sum.saturating_add(count),
-                    None => sums.push((name, count)),
+                    None if room => sums.push((name, count)),
+                    None => {}
                 }
             }
         }
@@ -110,9 +115,8 @@ pub(crate) fn trouble(lines: &[u8]) -> String {
     for (name, sum) in sums {
         let _ = write!(text, "{}{name}={sum}", if text.is_empty() { "" } else { " " });
         if text.len() > MAX_DIGEST {
-            text = text.chars().take(MAX_DIGEST).collect();
             break;
         }
     }
-    text
+    printable(&text, MAX_DIGEST)
 }

@@ -28,6 +28,7 @@ mod machine;
 pub(crate) mod metrics;
 mod restore;
 mod snapshot;
+mod socket;
 mod start;
 mod version;
 mod vsock;

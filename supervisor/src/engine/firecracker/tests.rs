@@ -102,3 +102,14 @@ fn a_monitor_that_writes_without_end_is_read_for_a_bounded_time() {
     });
     assert_eq!(lines.bytes().len(), 64 * 1024, "what is kept has been read");
 }
+
+#[test]
+fn a_monitor_that_makes_up_counters_is_summed_up_in_printable_words_and_in_little_time() {
+    let names: Vec<String> = (0..4_000).map(|n| format!("\"fail{n}\":1")).collect();
+    let line = format!("{{\"\\u001b[2J\\u202e\":{{{}}}}}\n", names.join(","));
+    let text = super::metrics::trouble(line.as_bytes());
+    assert!(text.len() <= 400 && !text.contains(|c: char| c.is_control() || c == '\u{202e}'), "{text:?}");
+    let many: Vec<u8> =
+        (0..5_000).flat_map(|n| format!("{{\"g\":{{\"fail{n}\":1}}}}\n").into_bytes()).collect();
+    assert!(super::metrics::trouble(&many).len() <= 400);
+}

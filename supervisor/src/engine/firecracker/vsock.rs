@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
 use super::jail::{AGENT, Jail};
+use super::socket;
 use crate::engine::{EngineError, Operation};
 
 /// The port the agent listens on.
@@ -89,7 +90,7 @@ async fn ask(jail: &Jail) -> io::Result<UnixStream> {
     let mut refusals = 0;
     loop {
         let asked = Instant::now();
-        let mut stream = UnixStream::connect(jail.socket(AGENT)).await?;
+        let mut stream = socket::connect(&jail.socket(AGENT)).await?;
         stream.write_all(format!("CONNECT {AGENT_PORT}\n").as_bytes()).await?;
         match accepted(&mut stream).await {
             Ok(()) => return Ok(stream),

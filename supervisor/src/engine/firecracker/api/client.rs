@@ -9,7 +9,7 @@
 //! and no later request reads an answer that is not its own.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -17,14 +17,19 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
-use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
 
+use super::super::socket;
 use super::error::ApiError;
+use crate::host::untrusted::printable;
 
 /// The longest answer that is read. Faults are a line or two.
 const MAX_ANSWER: usize = 64 * 1024;
+/// Bytes that are kept of the monitor's own words.
+const MAX_WORDS: usize = 4096;
+/// Of an answer in no known form.
+const MAX_UNKNOWN: usize = 400;
 
 /// The control channel of one monitor.
 #[derive(Debug)]
@@ -119,8 +124,8 @@ fn json(path: &str, body: &impl Serialize) -> Result<Vec<u8>, ApiError> {
         .map_err(|error| ApiError::Channel { request: path.to_owned(), source: error.into() })
 }
 
-async fn dial(socket: &PathBuf) -> io::Result<Connection> {
-    let stream = UnixStream::connect(socket).await?;
+async fn dial(socket: &Path) -> io::Result<Connection> {
+    let stream = socket::connect(socket).await?;
     let (sender, driver) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     let driver = tokio::spawn(async move {
         // Its failure shows in the request that is under way.
@@ -133,7 +138,7 @@ async fn dial(socket: &PathBuf) -> io::Result<Connection> {
 pub(crate) fn fault(body: &[u8]) -> String {
     let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     match json["fault_message"].as_str() {
-        Some(message) => message.trim().to_owned(),
-        None => String::from_utf8_lossy(body).chars().take(400).collect(),
+        Some(message) => printable(message.trim(), MAX_WORDS),
+        None => printable(&String::from_utf8_lossy(body), MAX_UNKNOWN),
     }
 }

@@ -1,5 +1,7 @@
 //! The bodies against the published interface, and the client against a monitor made of a few lines.
 
+mod hostile;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

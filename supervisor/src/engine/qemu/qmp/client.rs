@@ -66,7 +66,7 @@ impl Qmp {
         match next_line(&mut read, GREETING).await? {
             Some(Incoming::Greeting) => {}
             Some(other) => {
-                return Err(QmpError::Unexpected { command: GREETING, what: format!("{other:?}") });
+                return Err(QmpError::Unexpected { command: GREETING, what: other.kind().to_owned() });
             }
             None => return Err(QmpError::Closed { command: GREETING }),
         }
@@ -148,21 +148,21 @@ impl Qmp {
         const WAITING: &str = "the migration";
         loop {
             let status = match subscription.events.recv().await {
-                Ok(Event::Named { name, data }) if name == "MIGRATION" => data["status"].clone(),
+                Ok(Event::Named { name, status }) if name == "MIGRATION" => status,
                 Ok(Event::Named { .. }) => continue,
                 Ok(Event::Closed) | Err(broadcast::error::RecvError::Closed) => {
                     return Err(QmpError::Closed { command: WAITING });
                 }
                 // Some events were lost; the answer may have been among them.
                 Err(broadcast::error::RecvError::Lagged(_)) => {
-                    self.execute("query-migrate", Value::Null).await?["status"].clone()
+                    self.execute("query-migrate", Value::Null).await?["status"].as_str().map(wire::words)
                 }
             };
-            match status.as_str() {
+            match status.as_deref() {
                 Some("completed") => return Ok(()),
                 Some(status @ ("failed" | "cancelled")) => {
                     let report = self.execute("query-migrate", Value::Null).await.unwrap_or_default();
-                    let description = report["error-desc"].as_str().map(str::to_owned);
+                    let description = report["error-desc"].as_str().map(wire::words);
                     return Err(QmpError::Migration { status: status.to_owned(), description });
                 }
                 _ => {}

@@ -1,5 +1,7 @@
 //! The client against a monitor played by the test.
 
+mod hostile;
+
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;

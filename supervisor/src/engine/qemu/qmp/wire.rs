@@ -3,18 +3,24 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::host::untrusted::printable;
+
 /// Longest line accepted from a monitor. Its longest honest answer is a few kilobytes.
 pub(super) const MAX_LINE: usize = 256 * 1024;
 
-/// Something the monitor told without being asked.
-#[derive(Debug, Clone, PartialEq)]
+/// Bytes that are kept of what a monitor says in its own words.
+pub(super) const MAX_WORDS: usize = 400;
+
+/// Something the monitor told without being asked. Many of them may wait for who listens, so nothing else is kept: of
+/// a line, all of its data would take up to sixteen times its length.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A named event with its data.
+    /// A named event.
     Named {
         /// QEMU's name, for example `STOP`.
         name: String,
-        /// Its data, `null` when it has none.
-        data: Value,
+        /// The status in its data.
+        status: Option<String>,
     },
     /// The channel is closed; nothing follows.
     Closed,
@@ -51,14 +57,29 @@ struct Line {
 }
 
 impl Incoming {
+    /// What it is, for who expected something else.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Greeting => "a greeting",
+            Self::Reply { .. } => "a reply",
+            Self::Event(_) => "an event",
+        }
+    }
+
     pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
-        let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        let line: Line = serde_json::from_slice(line).map_err(|error| words(&error.to_string()))?;
         match line {
             Line { greeting: Some(_), .. } => Ok(Self::Greeting),
-            Line { event: Some(name), data, .. } => Ok(Self::Event(Event::Named { name, data })),
-            Line { error: Some(refusal), id: Some(id), .. } => Ok(Self::Reply { id, result: Err(refusal) }),
+            Line { event: Some(name), data, .. } => {
+                let status = data["status"].as_str().map(words);
+                Ok(Self::Event(Event::Named { name: words(&name), status }))
+            }
+            Line { error: Some(Refusal { class, desc }), id: Some(id), .. } => {
+                let refusal = Refusal { class: words(&class), desc: words(&desc) };
+                Ok(Self::Reply { id, result: Err(refusal) })
+            }
             Line { error: Some(refusal), .. } => {
-                Err(format!("an error that answers nothing: {}", refusal.desc))
+                Err(format!("an error that answers nothing: {}", words(&refusal.desc)))
             }
             Line { returned, id: Some(id), .. } => {
                 Ok(Self::Reply { id, result: Ok(returned.unwrap_or_default()) })
@@ -66,6 +87,11 @@ impl Incoming {
             Line { .. } => Err("a line that is neither greeting, reply nor event".to_owned()),
         }
     }
+}
+
+/// A monitor's words, as they may be shown.
+pub(super) fn words(text: &str) -> String {
+    printable(text, MAX_WORDS)
 }
 
 /// A command as one line.

@@ -1,11 +1,11 @@
-//! Makes text from a guest safe to log and to show: bounded, and without characters that move a terminal's
-//! cursor or reverse the reading direction. Used wherever a guest's words leave this folder, except for a
-//! program's own output, which is the caller's to interpret.
+//! Makes text from a guest or a monitor safe to log and to show: bounded, and without characters that move a
+//! terminal's cursor or reverse the reading direction. Used wherever such words leave `agent` and `engine`, except for
+//! a program's own output, which is the caller's to interpret.
 
 use std::fmt::Write as _;
 
 /// The text in at most `max` bytes, with every unprintable character spelled out.
-pub(super) fn printable(text: &str, max: usize) -> String {
+pub(crate) fn printable(text: &str, max: usize) -> String {
     let mut out = String::new();
     for c in text.chars() {
         let before = out.len();
