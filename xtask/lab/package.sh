@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs in the lab: installs the package, starts its unit under a real systemd and uses the service on Firecracker.
-# Called by `cargo xtask test` and `cargo xtask dist --check-unit`; the packages and the monitor lie beside it.
+# Called by `cargo xtask dist --check-unit`, and by `cargo xtask test` with REKINDLE_LAB_E2E=1; the packages and the monitor lie beside it.
 set -eu
 cd "$(dirname "$0")"
 group=/sys/fs/cgroup/machine

@@ -30,7 +30,7 @@ use machine::{Lab, Life};
 
 pub use bench::run as bench;
 pub use package::run as package;
-pub use suite::{MODULE, Place, place, run as test};
+pub use suite::{EVERYTHING, MODULE, Place, everything, place, run as test};
 
 /// What to do with the lab.
 #[derive(clap::Subcommand)]

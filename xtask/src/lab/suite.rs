@@ -27,8 +27,8 @@ const PROGRAMS: &[Program] = &[
     Program { package: "rekindle-e2e", test: "sandbox", module: "" },
     Program { package: "rekindle-e2e", test: "service", module: "" },
 ];
-/// Runs the end-to-end suite in the lab too. It takes half an hour there.
-const EVERYTHING: &str = "REKINDLE_LAB_E2E";
+/// Runs the end-to-end suite in the lab too, which takes half an hour there, and the package's unit.
+pub const EVERYTHING: &str = "REKINDLE_LAB_E2E";
 /// The image beside `minimal` that tests of the end-to-end suite use.
 const BIG: &str = "python-node";
 /// The command line, which the end-to-end suite runs.
@@ -219,6 +219,7 @@ fn wanted(program: &&Program) -> bool {
     program.module == MODULE || everything()
 }
 
-fn everything() -> bool {
+/// Whether the long tests are asked for.
+pub fn everything() -> bool {
     std::env::var_os(EVERYTHING).is_some()
 }

@@ -138,6 +138,9 @@ fn packages(args: &Args, tally: &mut Tally) {
 
 /// Why the package's unit cannot be tried: that takes a machine that may be changed.
 fn unit_obstacle() -> Option<String> {
+    if !lab::everything() {
+        return Some(format!("it takes minutes; {}=1 asks for it", lab::EVERYTHING));
+    }
     match Cache::open().map(|cache| lab::place(&cache)) {
         Ok(lab::Place::Lab) => None,
         Ok(lab::Place::Here) => {
