@@ -1,5 +1,5 @@
 //! Faults at every await: each operation is given up after its first poll, its second, and so on until it completes;
-//! engines fail, die and hang under it; a power cut leaves the files as they were at that moment. After each: a typed
+//! engines fail, die and hang under it; the supervisor dies and leaves the files as they were at that moment. After each: a typed
 //! end, nothing left, and the next operation works.
 //!
 //! The sweep is complete as it is. `REKINDLE_FAULTS=1000` goes on with faults that a seed draws, until there were so
@@ -123,7 +123,7 @@ struct Bench {
     faults: u64,
     given_up: u64,
     failed: u64,
-    power_cuts: u64,
+    deaths: u64,
 }
 
 impl Bench {
@@ -131,7 +131,7 @@ impl Bench {
         let (parked, prespawned) = (Place::new(1, 0).await, Place::new(0, 1).await);
         // Last: its tasks are counted besides those of the others.
         let plain = Place::new(0, 0).await;
-        Self { plain, parked, prespawned, faults: 0, given_up: 0, failed: 0, power_cuts: 0 }
+        Self { plain, parked, prespawned, faults: 0, given_up: 0, failed: 0, deaths: 0 }
     }
 
     fn place(&self, verb: Verb) -> (&Place, u32, u32) {
@@ -166,7 +166,7 @@ impl Bench {
             let done = timeout(LONGEST, &mut doing).await.unwrap_or_default();
             let power = cut && done.is_none();
             if power {
-                power_cut(place, &case);
+                supervisor_dies(place, &case);
             }
             (done, power)
         };
@@ -182,7 +182,7 @@ impl Bench {
         }
         place.works().await;
         place.at_rest(parked, prespawned).await;
-        self.power_cuts += u64::from(power);
+        self.deaths += u64::from(power);
         self.given_up += u64::from(done.is_none());
         self.failed += u64::from(done == Some(false));
         self.faults += u64::from(happened || done.is_none());
@@ -269,7 +269,7 @@ async fn usable(place: &Place, id: &str, case: &str) {
 /// The files of the supervisor as they are now, as if it had died at this moment; the next one undoes them and leaves
 /// those of the living alone. A record that was being written is torn; one that a power cut tore is found by a host that
 /// was restarted, which `vm/workdir.rs` tests.
-fn power_cut(place: &Place, case: &str) {
+fn supervisor_dies(place: &Place, case: &str) {
     let run = place.fake.data().join("run");
     let dead = run.join("dead");
     fs::create_dir(&dead).expect("made");
@@ -339,8 +339,8 @@ fn a_fault_at_any_await_is_a_typed_end_leaves_nothing_and_the_next_operation_wor
             let cut = random.one_in(4);
             bench.fault(verb, random.below(60), Some((order, fault)), cut).await;
         }
-        let Bench { faults, given_up, failed, power_cuts, .. } = bench;
-        println!("{faults} faults: {given_up} given up, {failed} failed, {power_cuts} power cuts");
+        let Bench { faults, given_up, failed, deaths, .. } = bench;
+        println!("{faults} faults: {given_up} given up, {failed} failed, {deaths} supervisors died");
         assert!(faults > 100, "{faults}");
     });
 }
