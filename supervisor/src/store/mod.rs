@@ -38,5 +38,5 @@ pub use load::Snapshot;
 pub use lock::FileLock;
 pub use manifest::{FileFacts, Inputs, Machine, Manifest, Origin, Traffic};
 pub use root::Store;
-pub use stage::Staging;
+pub use stage::{Staging, StagingDir};
 pub use working_set::WorkingSet;

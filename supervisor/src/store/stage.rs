@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! stage ──▶ files written by an engine ──commit──▶ hashed, described, synced, renamed
-//!    └──(dropped, or the process killed)──▶ removed, now or by the next command
+//!    └──(dropped, or the process killed)──▶ removed, when nobody writes into it any more or by the next command
 //! ```
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::load::Snapshot;
@@ -17,14 +18,25 @@ use super::root::{FILES, LOCK, MANIFEST, SCRATCH, Store};
 use super::{StoreError, digest, load};
 use crate::config::TemplateName;
 use crate::host::sparse::{self, Grain};
+use crate::host::undo;
 
 /// A directory for a snapshot to be.
 #[derive(Debug)]
 pub struct Staging {
     store: Store,
     template: TemplateName,
-    dir: PathBuf,
-    lock: Option<FileLock>,
+    dir: StagingDir,
+}
+
+/// The directory itself, held by whoever writes into it; the last one removes it.
+#[derive(Debug, Clone)]
+pub struct StagingDir(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    path: PathBuf,
+    /// Tells other commands that it is in use.
+    lock: Mutex<Option<FileLock>>,
 }
 
 impl Store {
@@ -40,29 +52,39 @@ impl Store {
             .map_err(StoreError::file("create a directory in", &self.staging()))?
             .keep();
         let lock = FileLock::try_exclusive(&dir.join(LOCK))?;
-        Ok(Staging { store: self.clone(), template: template.clone(), dir, lock })
+        let held = Held { path: dir, lock: Mutex::new(lock) };
+        Ok(Staging { store: self.clone(), template: template.clone(), dir: StagingDir(Arc::new(held)) })
     }
 }
 
-impl Staging {
+impl StagingDir {
     /// Where the engine writes `memory` and `state`.
     #[must_use]
-    pub fn dir(&self) -> &Path {
-        &self.dir
+    pub fn path(&self) -> &Path {
+        &self.0.path
     }
 
     /// Where the machine to be frozen has its scratch disk.
     #[must_use]
     pub fn scratch(&self) -> PathBuf {
-        self.dir.join(SCRATCH)
+        self.path().join(SCRATCH)
+    }
+}
+
+impl Staging {
+    /// The directory, for who writes into it.
+    #[must_use]
+    pub fn dir(&self) -> &StagingDir {
+        &self.dir
     }
 
     /// Completes the snapshot and makes it visible. Blocks while it reads all of the memory.
     ///
     /// # Errors
     /// When a file is missing or the disk is full; the directory is removed then.
-    pub fn commit(mut self, inputs: Inputs, machine: Machine, agent: &str) -> Result<Snapshot, StoreError> {
-        let [memory, state, scratch] = FILES.map(|name| self.dir.join(name));
+    pub fn commit(self, inputs: Inputs, machine: Machine, agent: &str) -> Result<Snapshot, StoreError> {
+        let dir = self.dir.path();
+        let [memory, state, scratch] = FILES.map(|name| dir.join(name));
         for (path, grain) in [(&memory, Grain::Large), (&scratch, Grain::Page)] {
             let opened = OpenOptions::new()
                 .read(true)
@@ -88,19 +110,19 @@ impl Staging {
             scratch: digest::facts(&scratch)?,
         };
         let text = serde_json::to_string_pretty(&manifest).expect("a manifest is always JSON");
-        let path = self.dir.join(MANIFEST);
+        let path = dir.join(MANIFEST);
         fs::write(&path, text + "\n").map_err(StoreError::file("write", &path))?;
-        load::stamp(&self.dir)?;
+        load::stamp(dir)?;
         sync(&path)?;
-        sync(&self.dir)?;
+        sync(dir)?;
 
         let parent = self.store.template_dir(&self.template);
         fs::create_dir_all(&parent).map_err(StoreError::file("create", &parent))?;
         let place = parent.join(manifest.digest());
         // Released so that the new place can be locked for use; nobody else sees it before the rename.
         let _guard = self.store.guard_staging()?;
-        self.lock = None;
-        match fs::rename(&self.dir, &place) {
+        *self.dir.0.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        match fs::rename(dir, &place) {
             Ok(()) => sync(&parent)?,
             // The very same content is there already.
             Err(_) if place.join(MANIFEST).is_file() => {}
@@ -110,10 +132,11 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+impl Drop for Held {
     fn drop(&mut self) {
+        let path = std::mem::take(&mut self.path);
         // Gone already after a commit.
-        let _ = fs::remove_dir_all(&self.dir);
+        undo::later(move || drop(fs::remove_dir_all(path)));
     }
 }
 

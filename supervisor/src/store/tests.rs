@@ -53,7 +53,7 @@ fn write_files(dir: &Path, content: &[u8]) {
 
 fn build(store: &Store, content: &[u8], inputs: Inputs) -> Snapshot {
     let staging: Staging = store.stage(&template()).expect("staged");
-    write_files(staging.dir(), content);
+    write_files(staging.dir().path(), content);
     staging.commit(inputs, MACHINE, "0.1.0").expect("committed")
 }
 
@@ -262,10 +262,23 @@ fn an_untouched_snapshot_is_not_hashed_again_and_a_touched_one_is() {
 }
 
 #[test]
+fn a_directory_given_up_while_somebody_writes_into_it_is_removed_after_that() {
+    let (dir, store) = store();
+    let staging = store.stage(&template()).expect("staged");
+    let writer = staging.dir().clone();
+    drop(staging);
+    store.reclaim().expect("no trouble");
+    write_files(writer.path(), b"x");
+    assert_eq!(staged(&dir), 1, "it is in use, and others know it");
+    drop(writer);
+    assert_eq!(staged(&dir), 0);
+}
+
+#[test]
 fn a_build_that_is_given_up_leaves_nothing() {
     let (dir, store) = store();
     let staging = store.stage(&template()).expect("staged");
-    write_files(staging.dir(), b"x");
+    write_files(staging.dir().path(), b"x");
     drop(staging);
     let staging = store.stage(&template()).expect("staged");
     staging.commit(inputs(), MACHINE, "0").map(|_| ()).expect_err("no files");
@@ -278,15 +291,15 @@ fn an_interrupted_build_is_reclaimed_and_a_running_one_is_not() {
     let (dir, store) = store();
     let running = store.stage(&template()).expect("staged");
     let interrupted = store.stage(&template()).expect("staged");
-    write_files(interrupted.dir(), b"x");
-    let left = interrupted.dir().to_owned();
+    write_files(interrupted.dir().path(), b"x");
+    let left = interrupted.dir().path().to_owned();
     // What a killed process leaves: the files, without the lock.
     std::mem::forget(interrupted);
     let copy = dir.path().join("data/staging/killed");
     fs::create_dir(&copy).expect("made");
     write_files(&copy, b"x");
     assert_eq!(store.reclaim().expect("reclaimed"), 1);
-    assert!(running.dir().exists() && left.exists() && !copy.exists());
+    assert!(running.dir().path().exists() && left.exists() && !copy.exists());
 }
 
 #[test]

@@ -10,7 +10,7 @@ pub(super) fn limits(host: &VmHost, plan: &Plan) -> Limits {
     let capabilities = host.engine().capabilities();
     // What the monitor writes to a file system in memory is charged to it: of a machine that will be frozen, its
     // whole memory once more.
-    let frozen = matches!(plan.scratch, ScratchPlan::Blank { at: Some(_), .. });
+    let frozen = matches!(plan.scratch, ScratchPlan::Blank { staging: Some(_), .. });
     let copies = if frozen { 2 } else { 1 };
     let memory_mib = copies * u64::from(plan.memory_mib) + capabilities.memory_overhead_mib;
     let IoThrottle { bytes_per_second, operations_per_second } = plan.io;

@@ -5,7 +5,7 @@
 //!     └─prespawn──▶ Prespawned ──load──▶┘
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::driver::Driver;
@@ -24,6 +24,7 @@ use crate::engine::{
 };
 use crate::host::cgroup::{Cgroup, CpuQuota, CpuWeight};
 use crate::host::scratch;
+use crate::store::StagingDir;
 use tokio::time::timeout;
 
 /// What a machine is made of and may use.
@@ -48,14 +49,14 @@ pub struct Plan {
 }
 
 /// Where a scratch disk comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum ScratchPlan {
-    /// An empty one of this size. Made at `at` it outlives the machine: it becomes part of a snapshot.
+    /// An empty one of this size. Made in `staging` it outlives the machine: it becomes part of a snapshot.
     Blank {
         /// Size in mebibytes.
         mib: u64,
         /// Elsewhere than in the machine's own directory.
-        at: Option<PathBuf>,
+        staging: Option<StagingDir>,
     },
     /// A copy of a template's.
     CopyOf(PathBuf),
@@ -88,7 +89,7 @@ impl Reserved {
             let path = path.to_owned();
             move |source| StartError::File { operation, path, source }
         };
-        let mut work_dir = WorkDir::create(path.clone()).map_err(failed("make", &path))?;
+        let work_dir = WorkDir::create(path.clone()).map_err(failed("make", &path))?;
         let limits = limits(host, plan);
         if host.config.require_limits {
             host.config.cgroups.require(&limits).map_err(StartError::Cgroup)?;
@@ -101,7 +102,7 @@ impl Reserved {
             cgroup.set_cpu_weight(plan.cpu_weight).map_err(StartError::Cgroup)?;
         }
         let join = cgroup.join().map_err(StartError::Cgroup)?;
-        let scratch = make_scratch(host, &plan.scratch, &path).await?;
+        let (mut work_dir, scratch) = make_scratch(host, plan.scratch.clone(), work_dir).await?;
         let user = match &host.users {
             Some(users) => Some(users.take(id).ok_or(StartError::NoUser)?),
             None => None,
@@ -370,21 +371,30 @@ pub(super) async fn release(cgroup: Cgroup, work_dir: WorkDir) {
     }
 }
 
-/// Makes the scratch disk, on a thread that may block.
-async fn make_scratch(host: &VmHost, plan: &ScratchPlan, work_dir: &Path) -> Result<PathBuf, StartError> {
-    let own = work_dir.join("scratch");
-    let (maker, plan) = (host.scratch.clone(), plan.clone());
-    let making = tokio::task::spawn_blocking(move || match plan {
-        ScratchPlan::Blank { mib, at } => {
-            let target = at.unwrap_or(own);
-            maker.make(mib, &target).map(|()| target)
-        }
-        ScratchPlan::CopyOf(source) => scratch::copy(&source, &own).map(|()| own),
+/// Makes the scratch disk, on a thread that may block. It has the directories until it is done: where the start is given
+/// up meanwhile, they are removed after it.
+async fn make_scratch(
+    host: &VmHost,
+    plan: ScratchPlan,
+    mut work_dir: WorkDir,
+) -> Result<(WorkDir, PathBuf), StartError> {
+    let (maker, path) = (host.scratch.clone(), work_dir.path().to_owned());
+    let making = tokio::task::spawn_blocking(move || {
+        let own = work_dir.path().join("scratch");
+        let scratch = match plan {
+            ScratchPlan::Blank { mib, staging } => {
+                let target = staging.as_ref().map_or(own, StagingDir::scratch);
+                work_dir.write_into(staging);
+                maker.make(mib, &target).map(|()| target)
+            }
+            ScratchPlan::CopyOf(source) => scratch::copy(&source, &own).map(|()| own),
+        };
+        scratch.map(|scratch| (work_dir, scratch))
     });
     match making.await {
         Ok(made) => made.map_err(StartError::Scratch),
         Err(error) => {
-            let (path, source) = (work_dir.to_owned(), std::io::Error::other(error));
+            let source = std::io::Error::other(error);
             Err(StartError::File { operation: "make a scratch disk in", path, source })
         }
     }

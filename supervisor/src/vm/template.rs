@@ -23,7 +23,7 @@ use crate::config::{Language, Recipe, Run, Step, Warm};
 use crate::engine::{EngineError, IoThrottle, Timings};
 use crate::host::cgroup::CpuWeight;
 use crate::store::{
-    Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, Staging, Store, StoreError, Traffic,
+    Artifact, Artifacts, Inputs, Machine, Origin, Snapshot, StagingDir, Store, StoreError, Traffic,
 };
 use crate::tuning;
 
@@ -161,7 +161,7 @@ impl TemplateSource {
             vcpus: self.recipe.vcpus,
             memory_mib: self.recipe.memory_mib,
             image: self.image.path.clone(),
-            scratch: ScratchPlan::Blank { mib: self.recipe.scratch_mib, at: None },
+            scratch: ScratchPlan::Blank { mib: self.recipe.scratch_mib, staging: None },
             cpu: None,
             cpu_weight: CpuWeight::InUse,
             io: IO_LIMIT,
@@ -178,11 +178,10 @@ impl TemplateSource {
         host: &VmHost,
         mut plan: Plan,
         identity: &Identity,
-        staging: Option<&Staging>,
+        staging: Option<&StagingDir>,
     ) -> Result<Vm, StartError> {
-        let at = staging.map(Staging::scratch);
-        plan.scratch = ScratchPlan::Blank { mib: self.recipe.scratch_mib, at };
-        let snapshot_dir = staging.map(|staging| staging.dir().to_owned());
+        plan.scratch = ScratchPlan::Blank { mib: self.recipe.scratch_mib, staging: staging.cloned() };
+        let snapshot_dir = staging.map(|staging| staging.path().to_owned());
         let reserved = Reserved::reserve(host, &plan).await?;
         let args = self.recipe.kernel_args.clone();
         let running = reserved.launch(host, self.kernel.path.clone(), args, snapshot_dir).await?;
@@ -208,7 +207,7 @@ impl TemplateSource {
             ..Identity::default()
         };
         let vm =
-            self.cold_boot(host, self.plan(), &identity, Some(&staging)).await.map_err(BuildError::Start)?;
+            self.cold_boot(host, self.plan(), &identity, Some(staging.dir())).await.map_err(BuildError::Start)?;
         let boot = vm.timings().clone();
         let agent = vm.agent().hello().program.clone();
         // From here on a failure drops the machine, which its driver then ends.

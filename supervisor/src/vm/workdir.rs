@@ -16,6 +16,7 @@ use super::users::UserLease;
 use crate::host::cgroup::CgroupRecord;
 use crate::host::process::ProcessIdentity;
 use crate::host::undo;
+use crate::store::StagingDir;
 
 /// Name of the record inside a machine's directory.
 const RECORD: &str = "record.json";
@@ -41,6 +42,8 @@ pub struct WorkDir {
     path: PathBuf,
     /// Whom the machine runs as: nobody else becomes that user while its files are there.
     user: Option<UserLease>,
+    /// Where else its monitor writes: it stays while there may be a monitor.
+    staging: Option<StagingDir>,
 }
 
 impl WorkDir {
@@ -51,12 +54,17 @@ impl WorkDir {
     pub fn create(path: PathBuf) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         fs::DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self { path, user: None })
+        Ok(Self { path, user: None, staging: None })
     }
 
     /// Keeps a user for as long as the directory is there.
     pub(super) fn keep(&mut self, user: UserLease) {
         self.user = Some(user);
+    }
+
+    /// Keeps the directory of a snapshot to be for as long as this one is there.
+    pub(super) fn write_into(&mut self, staging: Option<StagingDir>) {
+        self.staging = staging;
     }
 
     /// Where it is.
@@ -86,11 +94,12 @@ impl WorkDir {
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        let (path, user) = (std::mem::take(&mut self.path), self.user.take());
+        let (path, user, staging) = (std::mem::take(&mut self.path), self.user.take(), self.staging.take());
         if path.as_os_str().is_empty() {
             return;
         }
         undo::later(move || {
+            let _staging = staging;
             let shown = path.clone();
             if let Err(error) = remove_or_keep(path, user) {
                 tracing::warn!(%error, path = %shown.display(), "a machine's directory was left behind");

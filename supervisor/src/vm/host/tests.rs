@@ -4,6 +4,7 @@ use super::*;
 use crate::engine::IoThrottle;
 use crate::engine::fake::FakeEngine;
 use crate::host::cgroup::CgroupError;
+use crate::store::Store;
 use crate::vm::{Plan, Reserved, ScratchPlan, StartError};
 
 fn open(data: &Path, cgroups: CgroupManager, require_limits: bool) -> VmHost {
@@ -17,7 +18,7 @@ fn plan(io: IoThrottle) -> Plan {
         vcpus: 1,
         memory_mib: 64,
         image: PathBuf::from("/nonexistent"),
-        scratch: ScratchPlan::Blank { mib: 16, at: None },
+        scratch: ScratchPlan::Blank { mib: 16, staging: None },
         cpu: None,
         cpu_weight: Default::default(),
         io,
@@ -63,8 +64,10 @@ fn a_machine_that_will_be_frozen_may_write_its_memory_into_memory() {
     let data = tempfile::tempdir().expect("a directory");
     let host = open(data.path(), CgroupManager::none("none"), false);
     let clone = plan(IoThrottle::default());
-    let at = Some(data.path().join("scratch"));
-    let frozen = Plan { scratch: ScratchPlan::Blank { mib: 16, at }, ..clone.clone() };
+    let store = Store::open(data.path()).expect("a store");
+    let staging = store.stage(&"frozen".parse().expect("a name")).expect("staged");
+    let scratch = ScratchPlan::Blank { mib: 16, staging: Some(staging.dir().clone()) };
+    let frozen = Plan { scratch, ..clone.clone() };
     let memory = |plan| crate::vm::limits::limits(&host, plan).memory_bytes.expect("limited");
     assert_eq!(memory(&frozen) - memory(&clone), 64 << 20);
 }
