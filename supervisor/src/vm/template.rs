@@ -206,8 +206,10 @@ impl TemplateSource {
             env: template_environment(),
             ..Identity::default()
         };
-        let vm =
-            self.cold_boot(host, self.plan(), &identity, Some(staging.dir())).await.map_err(BuildError::Start)?;
+        let vm = self
+            .cold_boot(host, self.plan(), &identity, Some(staging.dir()))
+            .await
+            .map_err(BuildError::Start)?;
         let boot = vm.timings().clone();
         let agent = vm.agent().hello().program.clone();
         // From here on a failure drops the machine, which its driver then ends.
