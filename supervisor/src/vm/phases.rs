@@ -371,8 +371,7 @@ pub(super) async fn release(cgroup: Cgroup, work_dir: WorkDir) {
     }
 }
 
-/// Makes the scratch disk, on a thread that may block. It has the directories until it is done: where the start is given
-/// up meanwhile, they are removed after it.
+/// Makes the scratch disk, on a thread that may block and holds the directories: a start given up removes them after it.
 async fn make_scratch(
     host: &VmHost,
     plan: ScratchPlan,
@@ -393,9 +392,10 @@ async fn make_scratch(
     });
     match making.await {
         Ok(made) => made.map_err(StartError::Scratch),
-        Err(error) => {
-            let source = std::io::Error::other(error);
-            Err(StartError::File { operation: "make a scratch disk in", path, source })
-        }
+        Err(error) => Err(StartError::File {
+            operation: "make a scratch disk in",
+            path,
+            source: std::io::Error::other(error),
+        }),
     }
 }
