@@ -10,7 +10,7 @@ use rekindle_api::v1::timeline_outcome::Outcome as Came;
 use rekindle_api::v1::{self, ErrorReason, SandboxEndReason, execute_event::Event};
 
 use crate::detached::{attach, input, list, next, rest, signal, start, started, timeline, wait, with_input};
-use crate::place::{Place, Wishes, detail, in_time, millis, refused, token, until};
+use crate::place::{Place, Wishes, detail, in_time, millis, output, refused, token, until};
 
 #[tokio::test]
 async fn who_waits_hears_how_the_sandbox_ended_and_so_does_the_timeline() {
@@ -36,7 +36,7 @@ async fn who_waits_hears_how_the_sandbox_ended_and_so_does_the_timeline() {
     assert_eq!((late.code(), detail(&late).reason()), (Code::FailedPrecondition, ErrorReason::SandboxEnded));
     let told = timeline(&mut client, &id).await;
     let entry = told.iter().find(|entry| entry.execution == execution).expect("it is remembered");
-    let came = entry.outcome.as_ref().expect("one").outcome.clone();
+    let came = entry.outcome.as_ref().expect("one").outcome;
     assert_eq!(came, Some(Came::End(SandboxEndReason::Destroyed.into())));
 }
 
@@ -64,6 +64,8 @@ async fn a_running_program_is_no_idleness_and_its_end_is() {
     let execution = started(&mut client, with_input(&id, "cat")).await;
     let set = v1::SetSandboxTimeoutRequest { sandbox: id.clone(), ttl: None, idle_timeout: millis(50) };
     client.sandboxes.set_timeout(set).await.expect("set");
+    // The end of another call does not start the clock.
+    assert_eq!(output(&mut client, &id, "echo alive").await, "alive\n");
     // However long this takes, a sandbox that counts as idle is gone afterwards.
     tokio::time::sleep(Duration::from_millis(500)).await;
     client.executions.send_input(input(&id, &execution, "", true)).await.expect("it is not idle");
