@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::agent::OutputStream;
 
 /// Bytes that are kept.
-pub(super) const TAIL_BYTES: usize = 256 * 1024;
+pub(super) const TAIL_BYTES: usize = 64 * 1024;
 /// What each run of bytes of one stream counts besides them.
 const RUN: usize = size_of::<Run>();
 /// Bytes handed out at once.
