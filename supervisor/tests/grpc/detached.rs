@@ -316,17 +316,17 @@ async fn output_of_old_ones_makes_room_and_how_they_ended_stays() {
     let mut client = place.client().await;
     let (id, _) = place.sandbox(&mut client).await;
     let mut all = Vec::new();
-    for code in 0..12 {
-        let execution = started(&mut client, start(&id, &format!("flood 300000; fail {code}"))).await;
+    for code in 0..40 {
+        let execution = started(&mut client, start(&id, &format!("flood 100000; fail {code}"))).await;
         wait(&mut client, &id, &execution).await.expect("ended");
         all.push(execution);
     }
     let old = wait(&mut client, &id, &all[0]).await.expect("its end is kept");
     assert_eq!(old.ended(), Some(Outcome::ExitCode(0)));
     let stdout = old.stdout.expect("stdout");
-    assert!(stdout.text.is_empty() && stdout.truncated && stdout.total_bytes == 300_000, "{stdout:?}");
+    assert!(stdout.text.is_empty() && stdout.truncated && stdout.total_bytes == 100_000, "{stdout:?}");
     assert!(!stdout.spilled_path.is_empty(), "where its output is stays, too");
-    assert_eq!(rest(attach(&mut client, &id, &all[0]).await).await.missed, 300_000);
-    let new = wait(&mut client, &id, &all[11]).await.expect("ended");
-    assert!(new.ended() == Some(Outcome::ExitCode(11)) && !new.stdout.expect("stdout").text.is_empty());
+    assert_eq!(rest(attach(&mut client, &id, &all[0]).await).await.missed, 100_000);
+    let new = wait(&mut client, &id, &all[39]).await.expect("ended");
+    assert!(new.ended() == Some(Outcome::ExitCode(39)) && !new.stdout.expect("stdout").text.is_empty());
 }
