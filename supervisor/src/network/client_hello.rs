@@ -46,15 +46,10 @@ pub struct ClientHello {
 }
 
 /// Takes the first bytes of a connection until they are a ClientHello.
+#[derive(Default)]
 pub struct ClientHelloReader {
     acceptor: Acceptor,
     bytes: Vec<u8>,
-}
-
-impl Default for ClientHelloReader {
-    fn default() -> Self {
-        Self { acceptor: Acceptor::default(), bytes: Vec::new() }
-    }
 }
 
 impl ClientHelloReader {

@@ -7,19 +7,26 @@
 //! In the order of a connection: `name` reads the name, `policy` finds the rule (`presets` has ready ones),
 //! `client_hello` or `requests` hold the client's own words against it, `dial` looks the name up and connects to what
 //! `address` lets through, `relay` moves the bytes, and `denial` says no in the client's protocol. `connection` is all
-//! of it in order.
+//! of it in order, `egress` the policies of a host and all connections of a sandbox.
 
 pub mod address;
 pub mod client_hello;
+pub mod connection;
 pub mod denial;
+pub mod dial;
+pub mod egress;
 pub mod name;
 pub mod policy;
 pub mod presets;
+mod relay;
 pub mod requests;
 
 pub use address::{Forbidden, screen};
 pub use client_hello::{ClientHello, ClientHelloReader, HelloError};
+pub use connection::{Connection, Outcome};
 pub use denial::{Denial, DenialReason};
+pub use dial::{DialError, Dialer, Resolve, SystemResolver};
+pub use egress::{Egress, InvalidNetwork};
 pub use name::{HostName, InvalidName, NamePattern};
 pub use policy::{Access, InvalidPolicy, Policy, PolicySpec, Protocol, Rule, RuleSpec, Target};
 pub use requests::{RequestError, Requests};
