@@ -107,6 +107,11 @@ impl Cgroups {
         self.controllers
     }
 
+    /// The group of the whole sandbox, below which executions are.
+    pub fn sandbox(&self) -> Option<&Path> {
+        self.sandbox.as_deref()
+    }
+
     /// Whether executions get a group of their own.
     pub fn usable(&self) -> bool {
         self.sandbox.is_some()

@@ -15,6 +15,7 @@ mod exec;
 mod failure;
 mod files;
 mod interpreters;
+mod network;
 mod open_files;
 mod power;
 mod reaper;
@@ -91,8 +92,17 @@ fn run() -> Result<(), String> {
         Config::from_words(words.iter().map(String::as_str))
     }
     .map_err(|error| error.to_string())?;
+    let mut network = None;
     if init {
         boot::late(&config).map_err(|error| format!("boot failed: {error}"))?;
+        network = match network::set_up() {
+            Ok(prepared) => Some(prepared),
+            // A kernel of somebody's own may lack what it takes. Programs find no network then.
+            Err(error) => {
+                eprintln!("rekindle-agent: no network: {error}");
+                None
+            }
+        };
     }
 
     keep_freed_memory();
@@ -114,6 +124,9 @@ fn run() -> Result<(), String> {
         let agent = Arc::new(Agent::new(config, init, program_files).map_err(|error| error.to_string())?);
         let reaper = agent.reaper.clone();
         tokio::spawn(async move { reaper.run().await });
+        if let Some(prepared) = network {
+            network::serve(&agent, prepared).map_err(|error| format!("the network: {error}"))?;
+        }
         transport::serve(agent).await.map_err(|error| format!("the transport failed: {error}"))
     })
 }

@@ -1,0 +1,119 @@
+//! The sandbox's network as its programs see it: a device, names, and connections that all end at the agent.
+//!
+//! Nothing of it leaves the guest but as a stream to the host, which alone decides and dials. The kernel redirects every
+//! TCP connection that is not for the guest itself to [`capture`]; questions for names are answered by [`resolver`] with
+//! addresses that stand for them ([`names`]); everything else is refused at once. It is all in place before a snapshot
+//! is taken, whatever a sandbox's policy will be, so a start costs nothing more. A guest whose root undoes it has no
+//! network left, and no other one.
+//!
+//! [`interface`] and [`rules`] tell the kernel, through [`netlink`]. Called by `main`, once, where the agent is init.
+
+mod attribution;
+mod capture;
+mod interface;
+mod message;
+mod names;
+mod netlink;
+mod query;
+mod resolver;
+mod rules;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rekindle_protocol::mux::{Opener, SessionOver, Stream};
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::sync::Semaphore;
+
+use self::names::Names;
+use crate::agent::Agent;
+
+/// Where captured connections arrive. Below 1024, so that no program takes its place.
+const CAPTURE_PORT: u16 = 1015;
+/// Where questions for names arrive.
+const RESOLVER_PORT: u16 = 1014;
+/// The guest's own address, of the network for benchmarks, which nobody has.
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// What `/etc/resolv.conf` names. Any other address is answered as well.
+const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+/// What the parts of it share.
+#[derive(Debug, Default)]
+pub struct Network {
+    names: Mutex<Names>,
+    /// Opens streams to the host, while there is a session.
+    session: Mutex<Option<Opener>>,
+}
+
+impl Network {
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says through whom the host is asked from now on; `None` when nobody can.
+    pub fn set_session(&self, opener: Option<Opener>) {
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = opener;
+    }
+
+    async fn open_stream(&self) -> Result<Stream, SessionOver> {
+        let opener = self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        opener.ok_or(SessionOver)?.open().await
+    }
+}
+
+/// What is ready before there is an event loop.
+pub struct Prepared {
+    capture: Vec<std::net::TcpListener>,
+    resolver: Vec<std::net::UdpSocket>,
+}
+
+/// Makes device, sockets and rules.
+///
+/// # Errors
+/// When the kernel refuses; then nothing is redirected, and programs find no network at all.
+pub fn set_up() -> io::Result<Prepared> {
+    let (mut capture, mut resolver) = (Vec::new(), Vec::new());
+    for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+        let listener = std::net::TcpListener::bind((address, CAPTURE_PORT))?;
+        listener.set_nonblocking(true)?;
+        capture.push(listener);
+        let socket = std::net::UdpSocket::bind((address, RESOLVER_PORT))?;
+        socket.set_nonblocking(true)?;
+        resolver.push(socket);
+    }
+    // Connections of a sandbox come and go quickly, and its memory is small.
+    for (key, value) in [("nf_conntrack_tcp_timeout_time_wait", "1"), ("nf_conntrack_max", "16384")] {
+        let _ = std::fs::write(format!("/proc/sys/net/netfilter/{key}"), value);
+    }
+    interface::set_up()?;
+    rules::set_up()?;
+    Ok(Prepared { capture, resolver })
+}
+
+/// Begins to serve. Needs the event loop.
+///
+/// # Errors
+/// When the event loop does not take a socket.
+pub fn serve(agent: &Arc<Agent>, prepared: Prepared) -> io::Result<()> {
+    let Some(sandbox) = agent.cgroups.sandbox() else {
+        return Err(io::Error::other("executions have no cgroups"));
+    };
+    let capture = Arc::new(capture::Capture {
+        network: Arc::clone(&agent.network),
+        sandbox: sandbox.to_owned(),
+        places: Arc::new(Semaphore::new(capture::MAX_CONNECTIONS)),
+    });
+    for listener in prepared.capture {
+        tokio::spawn(capture::serve(Arc::clone(&capture), TcpListener::from_std(listener)?));
+    }
+    for socket in prepared.resolver {
+        let (network, socket) = (Arc::clone(&agent.network), UdpSocket::from_std(socket)?);
+        tokio::spawn(async move {
+            if let Err(error) = resolver::serve(network, socket).await {
+                eprintln!("rekindle-agent: names are no longer answered: {error}");
+            }
+        });
+    }
+    Ok(())
+}
