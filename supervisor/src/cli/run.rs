@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -9,12 +10,14 @@ use rekindle::agent::{
     AgentError, Code, Command, EnvVar, Event, ExecuteRequest, Finished, GuestPath, Language, OutputStream,
     Program, SandboxLimits, Stdin, StdinWriter, TransferPatience, UploadOptions,
 };
+use rekindle::network::{Egress, Policy};
 use rekindle::vm::{self, Death, Identity, Lost, Vm};
 use rekindle_api::v1::ExecuteResponse;
 use rekindle_protocol::limits::DEFAULT_OUTPUT_LIMIT;
 use serde::Serialize;
 
 use super::args::RunOptions;
+use super::config::ConfigOptions;
 use super::execution::{self, End, Execution, show};
 use super::failure;
 use super::interrupt::{SIGNAL_BASE, interrupted};
@@ -56,6 +59,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
              hint: leave it out, or use a template with more memory_mib"
         );
     }
+    let (egress, policy) = network(&options)?;
     stages.stage("setup");
     let limits = SandboxLimits {
         memory_bytes: options.program.memory.unwrap_or(0),
@@ -80,6 +84,9 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
             .context("the sandbox could not be restored")?
     };
     stages.take(vm.timings());
+    let streams = vm.agent().take_streams();
+    // It ends with the machine's session.
+    tokio::spawn(async move { egress.serve(streams, policy).await });
     // A file that cannot be brought out must not cost the program's output.
     let mut fetched = Ok(());
     let ended = tokio::select! {
@@ -128,6 +135,25 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
         }
     }
     fetched.map(|()| code)
+}
+
+/// The policy that was asked for, of the configuration that a server on this machine would have.
+fn network(options: &RunOptions) -> anyhow::Result<(Egress, Arc<Policy>)> {
+    let egress = match options.network {
+        None => Egress::default(),
+        Some(_) => {
+            let config = ConfigOptions { config: options.config.clone(), ..ConfigOptions::default() };
+            let network = config.load()?.config.network;
+            Egress::new(&network.policies, &network.hosts)?
+        }
+    };
+    let name = options.network.as_deref().unwrap_or_default();
+    let policy = egress.policy(name).with_context(|| {
+        format!(
+            "there is no network policy {name:?}\nhint: add [network.policies.{name}] to the configuration"
+        )
+    })?;
+    Ok((egress, policy))
 }
 
 /// Everything between restore and destroy.

@@ -47,6 +47,7 @@ pub(super) fn sandbox(view: SandboxView) -> v1::Sandbox {
         }),
         start: Some(start(&view.start)),
         tenant: view.tenant,
+        network: view.network,
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::call_rate::CallRate;
 use crate::config::TemplateName;
+use crate::network::Egress;
 
 /// Defaults and bounds of sandboxes and executions.
 #[derive(Debug, Clone)]
@@ -44,6 +45,8 @@ pub struct ServiceConfig {
     pub timeline_entries: usize,
     /// Calls that a tenant may make; `None` without a bound.
     pub call_rate: Option<CallRate>,
+    /// The network policies sandboxes may have.
+    pub network: Egress,
 }
 
 impl ServiceConfig {
@@ -69,6 +72,7 @@ impl ServiceConfig {
             ended_kept_for: Duration::from_secs(600),
             timeline_entries: 256,
             call_rate: CallRate::new(1_000, 5_000),
+            network: Egress::default(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::caller::{Caller, Scope};
 use super::error::ServiceError;
@@ -54,6 +55,8 @@ pub struct CreateSpec {
     pub metadata: BTreeMap<String, String>,
     /// How long to wait for room.
     pub queue: Option<Duration>,
+    /// The network policy; empty means none.
+    pub network: String,
 }
 
 impl Service {
@@ -113,6 +116,8 @@ impl Service {
         }
         check_metadata(&spec.metadata)?;
         let env = environment(&spec.env)?;
+        let network = self.config().network.policy(&spec.network);
+        let network = network.ok_or_else(|| ServiceError::invalid("there is no such network policy"))?;
         let name = spec.template.clone().unwrap_or_else(|| self.config().default_template.clone());
         let template = self.template(&name)?;
         let limits = self.limits(&spec, &template)?;
@@ -171,12 +176,17 @@ impl Service {
             memory_mib,
             created_at: SystemTime::now(),
             start,
+            network: network.name().to_owned(),
         };
         let vm = Arc::clone(&lease.vm);
         let (sandbox, transitions) =
             Sandbox::new(facts, vm, Lifetime::start(now, ttl, idle, self.config().max_pause));
         let sandbox = Arc::new(sandbox);
         tracing::info!(parent: &sandbox.span, template = %sandbox.facts.template, "the sandbox was created");
+        let (egress, streams) = (self.config().network.clone(), sandbox.vm.agent().take_streams());
+        // It ends with the machine's session.
+        let serve = async move { egress.serve(streams, network).await };
+        tokio::spawn(serve.instrument(sandbox.span.clone()));
         self.enter(sandbox.clone());
         let view = sandbox.view();
         self.events().tell(SandboxEventKind::Created, view.clone());

@@ -92,6 +92,7 @@ mod tests {
                 stages: Vec::new(),
                 total: Duration::ZERO,
             },
+            network: "none".to_owned(),
         }
     }
 

@@ -152,6 +152,8 @@ pub struct SandboxView {
     pub usage: SandboxUsage,
     /// How it came to life.
     pub start: StartView,
+    /// The name of its network policy.
+    pub network: String,
 }
 
 /// What never changes about a sandbox.
@@ -165,6 +167,7 @@ pub(super) struct SandboxFacts {
     pub memory_mib: u64,
     pub created_at: SystemTime,
     pub start: StartView,
+    pub network: String,
 }
 
 /// Transitions that may wait for the keeper; who asks for one more waits before.
@@ -341,6 +344,7 @@ impl Sandbox {
             limits: self.facts.limits,
             usage: SandboxUsage { running, ..inner.usage },
             start: self.facts.start.clone(),
+            network: self.facts.network.clone(),
         }
     }
 }

@@ -82,6 +82,7 @@ async fn requests(client: &mut Client, id: &str, table: &mut Table) {
     for (request, reason) in [
         (named("nobody"), UnknownTemplate),
         (named("../../etc"), InvalidRequest),
+        (v1::CreateSandboxRequest { network: "nobody".into(), ..Default::default() }, InvalidRequest),
         (limits(2001, 0, 0), LimitExceeded),
         (limits(49, 0, 0), InvalidRequest),
         (limits(0, (MIB << 20) + 1, 0), LimitExceeded),

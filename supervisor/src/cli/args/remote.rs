@@ -110,6 +110,9 @@ pub struct CreateOptions {
     /// How long to wait for room when the host is full; 0 not at all
     #[arg(long, value_name = "TIME", value_parser = span_or_none)]
     pub wait: Option<Duration>,
+    /// The network policy, by the name the operator gave it; no network when left out
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub network: String,
     /// Create one sandbox however often this is called with the same id
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub request_id: String,

@@ -41,6 +41,7 @@ fn text(sandbox: &Sandbox, now: SystemTime) -> String {
         "idle timeout",
         sandbox.idle_timeout.map_or_else(|| "none".into(), |time| quantity::long(Some(time))),
     );
+    facts.fact("network", &sandbox.network);
     facts.fact("metadata", ps::metadata(&sandbox.metadata));
     let limits = sandbox.limits.unwrap_or_default();
     facts.fact("processors", or(limits.milli_cpus.into(), "not limited", quantity::cpus));

@@ -13,6 +13,7 @@ pub struct Sandbox {
     id: String,
     template: String,
     tenant: String,
+    network: String,
     state: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<End>,
@@ -106,6 +107,7 @@ impl From<&v1::Sandbox> for Sandbox {
             id: from.id.clone(),
             template: from.template.clone(),
             tenant: from.tenant.clone(),
+            network: from.network.clone(),
             state: word::state(from.state),
             end,
             created_at: moment(from.created_at),
