@@ -92,18 +92,10 @@ fn run() -> Result<(), String> {
         Config::from_words(words.iter().map(String::as_str))
     }
     .map_err(|error| error.to_string())?;
-    let mut network = None;
     if init {
         boot::late(&config).map_err(|error| format!("boot failed: {error}"))?;
-        network = match network::set_up() {
-            Ok(prepared) => Some(prepared),
-            // A kernel of somebody's own may lack what it takes. Programs find no network then.
-            Err(error) => {
-                eprintln!("rekindle-agent: no network: {error}");
-                None
-            }
-        };
     }
+    let network = if config.network.unwrap_or(init) { network::set_up(init) } else { None };
 
     keep_freed_memory();
     if nix::unistd::geteuid().is_root() {

@@ -37,8 +37,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What captured connections share.
 pub(super) struct Capture {
     pub(super) network: Arc<Network>,
-    /// The cgroup below which executions are.
-    pub(super) sandbox: PathBuf,
+    /// The cgroup below which executions are, if they have any.
+    pub(super) sandbox: Option<PathBuf>,
     pub(super) places: Arc<Semaphore>,
 }
 
@@ -66,7 +66,7 @@ async fn connection(capture: &Capture, mut client: TcpStream, from: SocketAddr) 
     if to == client.local_addr()? {
         return reset(&client);
     }
-    let execution = attribution::execution(&capture.sandbox, from, to);
+    let execution = capture.sandbox.as_ref().map_or(0, |sandbox| attribution::execution(sandbox, from, to));
     let request = wire::EgressRequest {
         target: Some(target(&capture.network, to.ip())),
         port: to.port().into(),

@@ -10,7 +10,7 @@ use nix::sys::socket::SockProtocol;
 
 use super::message::Messages;
 use super::netlink::Netlink;
-use super::{ADDRESS, RESOLVER};
+use super::{ADDRESS, LOOPBACK};
 
 const NAME: &str = "eth0";
 /// What the kernel makes of its own accord.
@@ -25,7 +25,7 @@ const CREATE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL | libc::NLM_F_ACK) as
 const ACK: u16 = libc::NLM_F_ACK as u16;
 const INFO_KIND: u16 = 1;
 
-/// Makes it, with its addresses and routes, and says whom to ask for names.
+/// Makes it, unless there is one, gives it addresses and routes, and brings up loopback.
 ///
 /// # Errors
 /// When the kernel refuses a step; it may know no such devices.
@@ -36,14 +36,16 @@ pub fn set_up() -> io::Result<()> {
         messages.begin(libc::RTM_DELLINK, ACK, &link(index, 0, 0));
         netlink.carry_out(&messages.into_bytes(), 1)?;
     }
-    let mut messages = Messages::default();
-    messages.begin(libc::RTM_NEWLINK, CREATE, &link(0, 0, 0)).text(libc::IFLA_IFNAME, NAME).nested(
-        libc::IFLA_LINKINFO,
-        |info| {
-            info.bytes(INFO_KIND, b"dummy");
-        },
-    );
-    netlink.carry_out(&messages.into_bytes(), 1)?;
+    if if_nametoindex(NAME).is_err() {
+        let mut messages = Messages::default();
+        messages.begin(libc::RTM_NEWLINK, CREATE, &link(0, 0, 0)).text(libc::IFLA_IFNAME, NAME).nested(
+            libc::IFLA_LINKINFO,
+            |info| {
+                info.bytes(INFO_KIND, b"dummy");
+            },
+        );
+        netlink.carry_out(&messages.into_bytes(), 1)?;
+    }
     // Nobody is on this link: no address of its own making, no search for neighbours or routers, which would wake an
     // idle guest.
     for (key, value) in
@@ -67,8 +69,8 @@ pub fn set_up() -> io::Result<()> {
             .begin(libc::RTM_NEWROUTE, CREATE, &default_route(family))
             .bytes(libc::RTA_OIF, &index.to_ne_bytes());
     }
-    netlink.carry_out(&messages.into_bytes(), 5)?;
-    fs::write("/etc/resolv.conf", format!("nameserver {RESOLVER}\n"))
+    messages.begin(libc::RTM_NEWLINK, ACK, &link(LOOPBACK, up, up));
+    netlink.carry_out(&messages.into_bytes(), 6)
 }
 
 /// `struct ifinfomsg`.

@@ -20,6 +20,7 @@ mod rules;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rekindle_protocol::mux::{Opener, SessionOver, Stream};
@@ -33,6 +34,8 @@ use crate::agent::Agent;
 const CAPTURE_PORT: u16 = 1015;
 /// Where questions for names arrive.
 const RESOLVER_PORT: u16 = 1014;
+/// The loopback device is always the first.
+const LOOPBACK: u32 = 1;
 /// The guest's own address, of the network for benchmarks, which nobody has.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// What `/etc/resolv.conf` names. Any other address is answered as well.
@@ -68,11 +71,28 @@ pub struct Prepared {
     resolver: Vec<std::net::UdpSocket>,
 }
 
-/// Makes device, sockets and rules.
-///
-/// # Errors
-/// When the kernel refuses; then nothing is redirected, and programs find no network at all.
-pub fn set_up() -> io::Result<Prepared> {
+/// Makes device, sockets and rules; where the guest is the agent's own, names are asked for here from now on. `None`
+/// where the kernel refuses: one of somebody's own may lack what it takes, and programs find no network then.
+pub fn set_up(init: bool) -> Option<Prepared> {
+    let prepared = prepare().and_then(|prepared| {
+        if init {
+            std::fs::write("/etc/resolv.conf", format!("nameserver {RESOLVER}\n"))?;
+        }
+        Ok(prepared)
+    });
+    match prepared {
+        Ok(prepared) => Some(prepared),
+        Err(error) => {
+            eprintln!("rekindle-agent: no network: {error}");
+            None
+        }
+    }
+}
+
+fn prepare() -> io::Result<Prepared> {
+    // A route leads to the device only once nothing can get there. Loopback comes up with it, which the sockets need.
+    rules::set_up()?;
+    interface::set_up()?;
     let (mut capture, mut resolver) = (Vec::new(), Vec::new());
     for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
         let listener = std::net::TcpListener::bind((address, CAPTURE_PORT))?;
@@ -86,8 +106,6 @@ pub fn set_up() -> io::Result<Prepared> {
     for (key, value) in [("nf_conntrack_tcp_timeout_time_wait", "1"), ("nf_conntrack_max", "16384")] {
         let _ = std::fs::write(format!("/proc/sys/net/netfilter/{key}"), value);
     }
-    interface::set_up()?;
-    rules::set_up()?;
     Ok(Prepared { capture, resolver })
 }
 
@@ -96,12 +114,9 @@ pub fn set_up() -> io::Result<Prepared> {
 /// # Errors
 /// When the event loop does not take a socket.
 pub fn serve(agent: &Arc<Agent>, prepared: Prepared) -> io::Result<()> {
-    let Some(sandbox) = agent.cgroups.sandbox() else {
-        return Err(io::Error::other("executions have no cgroups"));
-    };
     let capture = Arc::new(capture::Capture {
         network: Arc::clone(&agent.network),
-        sandbox: sandbox.to_owned(),
+        sandbox: agent.cgroups.sandbox().map(Path::to_owned),
         places: Arc::new(Semaphore::new(capture::MAX_CONNECTIONS)),
     });
     for listener in prepared.capture {

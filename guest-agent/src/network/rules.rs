@@ -28,7 +28,7 @@ use nix::sys::socket::SockProtocol;
 
 use super::message::Messages;
 use super::netlink::Netlink;
-use super::{CAPTURE_PORT, RESOLVER_PORT};
+use super::{CAPTURE_PORT, LOOPBACK, RESOLVER_PORT};
 
 const TABLE: &str = "rekindle";
 const REDIRECT: &str = "redirect";
@@ -62,8 +62,6 @@ const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
 const ICMPX_UNREACHABLE: u32 = 2;
 const ADMIN_PROHIBITED: u8 = 3;
-/// The loopback device is always the first.
-const LOOPBACK: u32 = 1;
 
 /// Puts all rules in place, or none.
 ///

@@ -3,7 +3,6 @@
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::super::fake::connected;
-use super::*;
 
 #[tokio::test]
 async fn a_stream_of_the_guest_goes_to_whoever_takes_them_and_is_reset_while_nobody_does() {

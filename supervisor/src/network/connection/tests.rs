@@ -1,6 +1,5 @@
 //! Connections from the first frame to the last byte, with servers on loopback that names are mapped to.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -57,7 +56,7 @@ fn bed(server: Option<SocketAddr>) -> Bed {
             .into()
     });
     let resolver = Arc::new(Counting { answer: "127.0.0.1".parse().unwrap(), asked: AtomicUsize::new(0) });
-    let dialer = Dialer::new(resolver.clone(), mapped.unwrap_or_else(BTreeMap::new));
+    let dialer = Dialer::new(resolver.clone(), mapped.unwrap_or_default());
     Bed { policy: Policy::new("build", &spec).unwrap(), dialer, resolver }
 }
 
@@ -312,9 +311,10 @@ async fn a_rule_for_tcp_passes_bytes_of_a_server_that_speaks_first() {
     let mut banner = [0; 11];
     guest.read_exact(&mut banner).await.unwrap();
     assert_eq!(&banner, b"SSH-2.0-x\r\n");
-    // A guest that goes away ends the connection.
+    // The end of the guest's half is passed on, and so is the server's.
     drop(guest);
     assert_eq!(server.read(&mut banner).await.unwrap_or(0), 0);
+    drop(server);
     assert!(matches!(served.await.unwrap().outcome, Outcome::Served { .. }));
 }
 
