@@ -252,8 +252,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
     ) -> Result<Outcome, Gone> {
         self.tell(Verdict::Accepted(wire::EgressAccepted {})).await?;
         let traffic = Traffic::default();
-        if server.write_all(&self.said).await.is_ok() {
-            traffic.up.add(self.said.len());
+        // It is little, and a server that does not take even that is not waited for.
+        match timeout(FIRST_WORDS, server.write_all(&self.said)).await {
+            Ok(Ok(())) => traffic.up.add(self.said.len()),
+            _ => return Err(Gone),
         }
         self.said = Vec::new();
         // One that came together with the first and is refused.
