@@ -127,6 +127,15 @@ impl Executions {
         }
     }
 
+    /// The execution that runs in the cgroup of this id.
+    pub fn in_cgroup(&self, cgroup: u64) -> Option<u64> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_in = |execution: &RunningExecution| {
+            execution.group.as_ref().and_then(ExecutionGroup::id) == Some(cgroup)
+        };
+        running.iter().find(|(_, execution)| is_in(execution)).map(|(id, _)| *id)
+    }
+
     /// Completes when nothing is being tidied up.
     pub async fn tidied(&self) {
         // The sender is here.

@@ -1,12 +1,9 @@
 //! Whose a connection is: the kernel is asked for the cgroup of the program's own socket.
 //!
-//! The program that made the socket counts, whoever uses it later. What has no execution any more is nobody's.
+//! The program that made the socket counts, whoever uses it later. What an execution has left behind is nobody's.
 
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::DirEntryExt as _;
-use std::path::Path;
 
 use nix::sys::socket::SockProtocol;
 
@@ -20,20 +17,11 @@ const CGROUP_ID: u16 = 21;
 const ANY_COOKIE: [u8; 8] = [0xff; 8];
 const ALL_STATES: u32 = u32::MAX;
 
-/// The execution whose program connected from `from` to `to`, as it sees both; 0 when it is nobody's.
-pub fn execution(sandbox: &Path, from: SocketAddr, to: SocketAddr) -> u64 {
-    cgroup(from, to).ok().and_then(|id| execution_of(sandbox, id)).unwrap_or(0)
-}
-
-/// The execution whose group has this id, which is the inode of its directory.
-fn execution_of(sandbox: &Path, id: u64) -> Option<u64> {
-    let entries = fs::read_dir(sandbox).ok()?;
-    let entry = entries.filter_map(Result::ok).find(|entry| entry.ino() == id)?;
-    entry.file_name().to_str()?.strip_prefix('e')?.parse().ok()
-}
-
-/// The id of the cgroup that a connected socket belongs to.
-fn cgroup(from: SocketAddr, to: SocketAddr) -> io::Result<u64> {
+/// The id of the cgroup whose program connected from `from` to `to`, as it sees both.
+///
+/// # Errors
+/// When there is no such socket, or the kernel does not tell.
+pub fn cgroup(from: SocketAddr, to: SocketAddr) -> io::Result<u64> {
     let mut message = Messages::default();
     message.begin(BY_FAMILY, 0, &question(from, to));
     let answer = Netlink::open(SockProtocol::NetlinkSockDiag)?.ask(&message.into_bytes())?;

@@ -8,7 +8,6 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::{Network, attribution};
+use crate::agent::Agent;
 
 /// Connections at once. Further ones wait in the kernel for their turn.
 pub(super) const MAX_CONNECTIONS: usize = 128;
@@ -36,9 +36,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What captured connections share.
 pub(super) struct Capture {
-    pub(super) network: Arc<Network>,
-    /// The cgroup below which executions are, if they have any.
-    pub(super) sandbox: Option<PathBuf>,
+    pub(super) agent: Arc<Agent>,
     pub(super) places: Arc<Semaphore>,
 }
 
@@ -66,13 +64,14 @@ async fn connection(capture: &Capture, mut client: TcpStream, from: SocketAddr) 
     if to == client.local_addr()? {
         return reset(&client);
     }
-    let execution = capture.sandbox.as_ref().map_or(0, |sandbox| attribution::execution(sandbox, from, to));
+    let cgroup = attribution::cgroup(from, to).ok();
+    let execution = cgroup.and_then(|cgroup| capture.agent.executions.in_cgroup(cgroup)).unwrap_or(0);
     let request = wire::EgressRequest {
-        target: Some(target(&capture.network, to.ip())),
+        target: Some(target(&capture.agent.network, to.ip())),
         port: to.port().into(),
         execution,
     };
-    let Ok(mut stream) = capture.network.open_stream().await else { return reset(&client) };
+    let Ok(mut stream) = capture.agent.network.open_stream().await else { return reset(&client) };
     let _ = client.set_nodelay(true);
     frame::write(&mut stream, &request).await.map_err(io::Error::other)?;
     match relay(&mut client, stream).await {

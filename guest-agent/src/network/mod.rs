@@ -20,7 +20,6 @@ mod rules;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rekindle_protocol::mux::{Opener, SessionOver, Stream};
@@ -115,8 +114,7 @@ fn prepare() -> io::Result<Prepared> {
 /// When the event loop does not take a socket.
 pub fn serve(agent: &Arc<Agent>, prepared: Prepared) -> io::Result<()> {
     let capture = Arc::new(capture::Capture {
-        network: Arc::clone(&agent.network),
-        sandbox: agent.cgroups.sandbox().map(Path::to_owned),
+        agent: Arc::clone(agent),
         places: Arc::new(Semaphore::new(capture::MAX_CONNECTIONS)),
     });
     for listener in prepared.capture {

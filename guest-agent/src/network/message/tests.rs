@@ -11,7 +11,7 @@ fn a_message_has_its_length_its_attributes_theirs_and_all_are_aligned() {
     messages.begin(17, 0, &[]);
     let bytes = messages.into_bytes();
     let expected: Vec<u8> = [
-        &44u32.to_ne_bytes()[..],
+        &40u32.to_ne_bytes()[..],
         &16u16.to_ne_bytes(),
         &5u16.to_ne_bytes(),
         &1u32.to_ne_bytes(),
@@ -25,9 +25,12 @@ fn a_message_has_its_length_its_attributes_theirs_and_all_are_aligned() {
         &8u16.to_ne_bytes(),
         &3u16.to_ne_bytes(),
         &7u32.to_be_bytes(),
+        &16u32.to_ne_bytes(),
+        &17u16.to_ne_bytes(),
+        &1u16.to_ne_bytes(),
+        &2u32.to_ne_bytes(),
         &[0; 4],
     ]
     .concat();
-    assert_eq!(bytes[..40], expected[..40]);
-    assert_eq!(bytes.len(), 40 + 16);
+    assert_eq!(bytes, expected);
 }
