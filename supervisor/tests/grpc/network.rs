@@ -23,8 +23,9 @@ async fn a_sandbox_has_the_network_policy_that_its_caller_names_and_none_otherwi
         let got = client.sandboxes.get(v1::GetSandboxRequest { sandbox: created.id }).await;
         assert_eq!(got.expect("found").into_inner().network, shown);
     }
+    let machines = place.guests.all().len();
     let request = v1::CreateSandboxRequest { network: "other".into(), ..Default::default() };
     let status = client.sandboxes.create(request).await.expect_err("there is no such policy");
     assert_eq!(detail(&status).reason(), ErrorReason::InvalidRequest);
-    assert_eq!(place.guests.all().len(), 3, "no machine was started for it");
+    assert_eq!(place.guests.all().len(), machines, "a machine was started for it");
 }
