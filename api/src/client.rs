@@ -15,6 +15,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Request, Status};
 use tower::service_fn;
 
+use crate::v1::executions_client::ExecutionsClient;
 use crate::v1::files_client::FilesClient;
 use crate::v1::host_client::HostClient;
 use crate::v1::sandboxes_client::SandboxesClient;
@@ -146,6 +147,8 @@ pub type Transport = InterceptedService<Channel, Bearer>;
 pub struct Client {
     /// Sandboxes.
     pub sandboxes: SandboxesClient<Transport>,
+    /// Programs in them that outlive their caller.
+    pub executions: ExecutionsClient<Transport>,
     /// Files in them.
     pub files: FilesClient<Transport>,
     /// Facts about the host.
@@ -169,6 +172,7 @@ impl Client {
         let transport = InterceptedService::new(channel, bearer);
         Ok(Self {
             sandboxes: SandboxesClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
+            executions: ExecutionsClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
             files: FilesClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
             host: HostClient::new(transport).max_decoding_message_size(MAX_MESSAGE),
         })

@@ -199,6 +199,13 @@ impl Execution {
         event.map(Some)
     }
 
+    /// Gives the agent this much longer: the guest's processors stood still, and with them the program's clock.
+    pub fn postpone(&mut self, by: Duration) {
+        if let Some(overdue) = &mut self.overdue {
+            overdue.postpone(by);
+        }
+    }
+
     /// Waits for the end, letting go of live output: the result holds what matters of it. Standard input that
     /// nobody took is ended.
     ///

@@ -63,6 +63,15 @@ pub(super) struct Overdue {
     pub(super) deadline: Instant,
 }
 
+impl Overdue {
+    /// Moves all of it into the future.
+    pub(super) fn postpone(&mut self, by: Duration) {
+        let by = by.min(FOREVER);
+        self.suspect += by;
+        self.deadline += by;
+    }
+}
+
 /// How long to wait in a transfer.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferPatience {

@@ -3,7 +3,7 @@
 use rekindle::config::Dirs;
 use rekindle::engine::detect::{self, EngineChoice, HostFacts, Programs};
 use rekindle::host::advice;
-use rekindle::host::cgroup::CgroupManager;
+use rekindle::host::cgroup::{CgroupManager, Unenforced};
 use rekindle::store::{Artifacts, Store};
 use serde::Serialize;
 
@@ -122,7 +122,7 @@ fn cgroups() -> Finding {
         what: "limits",
         verdict: Verdict::Note,
         found: format!("{version}; not enforced: {}", missing.join(", ")),
-        hint: Some("run as root, or in a systemd unit with Delegate=yes".into()),
+        hint: Some(Unenforced::hint(manager.unenforced()).into()),
     }
 }
 

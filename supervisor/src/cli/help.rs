@@ -12,8 +12,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Use a server",
         &[
-            "create", "exec", "put", "get", "ls", "ps", "rm", "inspect", "timeline", "watch", "pause",
-            "resume", "timeout",
+            "create", "exec", "attach", "jobs", "kill", "put", "get", "ls", "ps", "rm", "inspect",
+            "timeline", "watch", "pause", "resume", "timeout",
         ],
     ),
     ("Operate a host", &["serve", "status", "top", "usage", "template", "token", "config"]),

@@ -43,7 +43,7 @@ const PUBLIC: [&str; 3] = [
 const PACKAGE: &str = "/rekindle.v1.";
 
 /// Methods of the API, as the audit log and the metrics name them.
-const METHODS: [&str; 21] = [
+const METHODS: [&str; 28] = [
     "Sandboxes/Create",
     "Sandboxes/Get",
     "Sandboxes/List",
@@ -55,6 +55,13 @@ const METHODS: [&str; 21] = [
     "Sandboxes/Destroy",
     "Sandboxes/Watch",
     "Sandboxes/Timeline",
+    "Executions/Start",
+    "Executions/List",
+    "Executions/Attach",
+    "Executions/SendInput",
+    "Executions/Signal",
+    "Executions/Resize",
+    "Executions/Wait",
     "Files/Upload",
     "Files/Download",
     "Files/List",
@@ -68,7 +75,8 @@ const METHODS: [&str; 21] = [
 ];
 
 /// Methods that answer as long as they like; all others answer once.
-const STREAMS: [&str; 3] = ["Sandboxes/ExecuteStream", "Files/Download", "Sandboxes/Watch"];
+const STREAMS: [&str; 4] =
+    ["Sandboxes/ExecuteStream", "Executions/Attach", "Files/Download", "Sandboxes/Watch"];
 
 /// The name of a method that does not exist: what a caller makes up is neither logged nor counted by.
 const UNKNOWN: &str = "unknown";

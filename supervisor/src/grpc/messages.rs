@@ -10,8 +10,8 @@ use super::status;
 use crate::agent::{DiagnosisKind, FileInfo, FileKind, Finished, Interpreter, Outcome, Output};
 use crate::pool::StartKind;
 use crate::service::{
-    End, EndReason, Executed, SandboxEvent, SandboxEventKind, SandboxState, SandboxView, StartView, Timeline,
-    TimelineEntry, TimelineOutcome,
+    End, EndReason, Executed, JobState, JobView, SandboxEvent, SandboxEventKind, SandboxState, SandboxView,
+    StartView, Timeline, TimelineEntry, TimelineOutcome,
 };
 
 /// A sandbox.
@@ -105,6 +105,28 @@ fn outcome(outcome: Outcome) -> v1::ExecutionOutcome {
 /// A finished execution.
 pub(super) fn executed(executed: &Executed) -> v1::ExecuteResponse {
     execute_response(executed.execution.to_string(), &executed.finished, executed.replayed)
+}
+
+/// A detached execution.
+pub(super) fn detached(job: JobView) -> v1::DetachedExecution {
+    use v1::detached_execution::State;
+    let state = match job.state {
+        JobState::Running => State::Running(v1::ExecutionRunning {}),
+        JobState::Ended(ended) => State::Outcome(outcome(ended)),
+        JobState::Failed(kind) => State::Error(status::reason(kind).into()),
+    };
+    v1::DetachedExecution {
+        execution: job.execution.to_string(),
+        pid: job.pid,
+        subject: job.subject,
+        started_at: Some(timestamp(job.at)),
+        duration: Some(duration(job.took)),
+        state: Some(state),
+        stdout_bytes: job.stdout_bytes,
+        stderr_bytes: job.stderr_bytes,
+        takes_input: job.takes_input,
+        terminal: job.terminal,
+    }
 }
 
 /// The answer to an execution that has ended.

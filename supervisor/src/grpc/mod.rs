@@ -13,6 +13,7 @@ mod authenticate;
 mod call_record;
 mod connection;
 mod deadline;
+mod executions;
 mod files;
 mod host;
 mod live;

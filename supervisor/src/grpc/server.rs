@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::stream::unfold;
 use futures::{Stream, TryStreamExt as _};
+use rekindle_api::v1::executions_server::ExecutionsServer;
 use rekindle_api::v1::files_server::FilesServer;
 use rekindle_api::v1::host_server::HostServer;
 use rekindle_api::v1::sandboxes_server::SandboxesServer;
@@ -20,6 +21,7 @@ use super::admit::Admission;
 use super::authenticate::Authenticator;
 use super::call_record::CallContext;
 use super::connection::{Connection, ConnectionLimits, Origin};
+use super::executions::ExecutionsApi;
 use super::files::FilesApi;
 use super::host::{HostApi, HostFacts};
 use super::places::Places;
@@ -157,10 +159,12 @@ impl Server {
         let metrics = Arc::clone(service.metrics());
         let context = CallContext { authenticator, rates, audit, metrics, refusals };
         let sandboxes = SandboxesApi { service: service.clone() };
+        let executions = ExecutionsApi { service: service.clone() };
         let files = FilesApi { service: service.clone() };
         let host = HostApi { service, facts: options.facts };
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_serving::<SandboxesServer<SandboxesApi>>().await;
+        health.set_serving::<ExecutionsServer<ExecutionsApi>>().await;
         health.set_serving::<FilesServer<FilesApi>>().await;
         health.set_serving::<HostServer<HostApi>>().await;
         let described = || {
@@ -172,6 +176,7 @@ impl Server {
         // What most tools of other languages still ask for.
         let reflection_alpha = described().build_v1alpha().map_err(ServeError::Reflection)?;
         let routes = Routes::new(SandboxesServer::new(sandboxes).max_decoding_message_size(MAX_MESSAGE))
+            .add_service(ExecutionsServer::new(executions).max_decoding_message_size(MAX_MESSAGE))
             .add_service(FilesServer::new(files).max_decoding_message_size(MAX_MESSAGE))
             .add_service(HostServer::new(host).max_decoding_message_size(MAX_MESSAGE))
             .add_service(health_service.max_decoding_message_size(MAX_PUBLIC_MESSAGE))
@@ -285,6 +290,7 @@ impl ServerHandle {
     /// Tells health checks to look elsewhere; calls are still taken.
     pub async fn drain(&self) {
         self.health.set_not_serving::<SandboxesServer<SandboxesApi>>().await;
+        self.health.set_not_serving::<ExecutionsServer<ExecutionsApi>>().await;
         self.health.set_not_serving::<FilesServer<FilesApi>>().await;
         self.health.set_not_serving::<HostServer<HostApi>>().await;
     }

@@ -52,6 +52,13 @@ fn table(error: &ServiceError) -> Row {
         ServiceError::UnderWay { .. } => {
             later(Code::FailedPrecondition, None, "wait for the calls in the sandbox to end, or cancel them")
         }
+        ServiceError::UnknownExecution => {
+            row(Code::NotFound, "List of Executions names what there is; others end with their call")
+        }
+        ServiceError::ExecutionEnded => row(Code::NotFound, "Wait tells how it ended"),
+        ServiceError::TooManyDetached { .. } => {
+            later(Code::ResourceExhausted, None, "wait for one to end, or end one with Signal")
+        }
         ServiceError::MissingScope { .. } => row(Code::PermissionDenied, "use a token with this scope"),
         ServiceError::Quota { .. } => later(
             Code::ResourceExhausted,

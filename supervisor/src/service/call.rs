@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::error::ServiceError;
 use super::id::ExecutionId;
+use super::lifetime::Lifetime;
 use super::registry::Service;
 use super::sandbox::{EndReason, Sandbox};
 use super::timeline::{TimelineEntry, TimelineOutcome};
@@ -26,6 +27,10 @@ pub(super) struct Call {
     started: Instant,
     entry: Option<TimelineEntry>,
     fed: Arc<AtomicU64>,
+    /// It has left a program behind.
+    detached: bool,
+    /// Its timeline tells of it.
+    remembered: bool,
 }
 
 impl Call {
@@ -50,7 +55,24 @@ impl Call {
             started: Instant::now(),
             entry: Some(entry),
             fed: Arc::default(),
+            detached: false,
+            remembered: true,
         })
+    }
+
+    /// Leaves it out of the timeline: one of many that say little.
+    pub(super) fn unremembered(mut self) -> Self {
+        self.remembered = false;
+        self
+    }
+
+    /// Ends the call and leaves its program running: it keeps the sandbox from being idle, but not from being paused,
+    /// and a shutdown does not wait for it. It is remembered when it ends.
+    pub(super) fn detach(&mut self, lifetime: &mut Lifetime) {
+        if !std::mem::replace(&mut self.detached, true) {
+            lifetime.detach();
+            self.service.calls().send_modify(|calls| *calls = calls.saturating_sub(1));
+        }
     }
 
     /// The sandbox it is in.
@@ -165,10 +187,18 @@ impl Drop for Call {
             let mut inner = self.sandbox.lock();
             inner.usage.bytes_in = inner.usage.bytes_in.saturating_add(entry.bytes_in);
             inner.usage.bytes_out = inner.usage.bytes_out.saturating_add(entry.bytes_out);
-            inner.timeline.push(entry, self.service.config().timeline_entries);
-            inner.lifetime.finish(now);
+            if self.remembered {
+                inner.timeline.push(entry, self.service.config().timeline_entries);
+            }
+            if self.detached {
+                inner.lifetime.finish_detached(now);
+            } else {
+                inner.lifetime.finish(now);
+            }
         }
-        self.service.calls().send_modify(|calls| *calls = calls.saturating_sub(1));
+        if !self.detached {
+            self.service.calls().send_modify(|calls| *calls = calls.saturating_sub(1));
+        }
         self.sandbox.wake();
     }
 }

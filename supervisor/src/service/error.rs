@@ -67,6 +67,18 @@ pub enum ServiceError {
         /// How many.
         calls: usize,
     },
+    /// No such detached execution in the sandbox, or it ended too long ago.
+    #[error("there is no such execution in the sandbox")]
+    UnknownExecution,
+    /// The execution has ended.
+    #[error("the execution has ended")]
+    ExecutionEnded,
+    /// The sandbox has as many detached programs as it may have.
+    #[error("{most} detached executions run in the sandbox, and it may have no more")]
+    TooManyDetached {
+        /// How many it may have.
+        most: usize,
+    },
     /// The caller lacks a scope.
     #[error("this token lacks the scope `{scope}`")]
     MissingScope {
@@ -160,7 +172,8 @@ impl ServiceError {
             Self::UnknownSandbox => ErrorKind::UnknownSandbox,
             Self::Ended { end, during } => ended_kind(end.reason, *during),
             Self::Paused => ErrorKind::SandboxPaused,
-            Self::UnderWay { .. } => ErrorKind::Busy,
+            Self::UnderWay { .. } | Self::TooManyDetached { .. } => ErrorKind::Busy,
+            Self::UnknownExecution | Self::ExecutionEnded => ErrorKind::NotFound,
             Self::MissingScope { .. } => ErrorKind::MissingScope,
             Self::Quota { .. } => ErrorKind::QuotaExceeded,
             Self::CallRate { .. } => ErrorKind::RateLimited,

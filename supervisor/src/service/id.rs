@@ -54,13 +54,30 @@ impl fmt::Display for SandboxId {
     }
 }
 
+/// What an execution's name begins with.
+const EXECUTION: &str = "ex-";
+
+/// Text that names no execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an execution's name is `{EXECUTION}` and a number")]
+pub struct InvalidExecutionId;
+
 /// Names one execution of a sandbox: counted, since only its owner ever sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExecutionId(pub u64);
 
+impl FromStr for ExecutionId {
+    type Err = InvalidExecutionId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidExecutionId> {
+        let number = text.strip_prefix(EXECUTION).filter(|digits| digits.chars().all(|c| c.is_ascii_digit()));
+        number.and_then(|number| number.parse().ok()).map(Self).ok_or(InvalidExecutionId)
+    }
+}
+
 impl fmt::Display for ExecutionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ex-{}", self.0)
+        write!(f, "{EXECUTION}{}", self.0)
     }
 }
 
@@ -78,6 +95,10 @@ mod tests {
             ["", "sb-", "sb-0", "../../etc", "sb-00000000000000000000000G", "sb-0000000000000000000000000"]
         {
             assert_eq!(wrong.parse::<SandboxId>(), Err(InvalidId), "{wrong}");
+        }
+        assert_eq!(ExecutionId(7).to_string().parse(), Ok(ExecutionId(7)));
+        for wrong in ["", "ex-", "7", "ex-+7", "ex--7", "ex-7 ", "ex-99999999999999999999"] {
+            assert_eq!(wrong.parse::<ExecutionId>(), Err(InvalidExecutionId), "{wrong}");
         }
     }
 }

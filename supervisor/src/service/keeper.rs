@@ -64,6 +64,8 @@ async fn run(
     drop(transitions);
     sandbox.refresh().await;
     sandbox.vm.end().await;
+    let end = End { reason, message, at: SystemTime::now() };
+    sandbox.end_detached(&end).await;
     let usage = {
         let mut inner = sandbox.lock();
         inner.usage.running = ran;
@@ -85,7 +87,7 @@ async fn run(
             bytes_out: usage.bytes_out,
         },
     );
-    service.retire(sandbox, End { reason, message, at: SystemTime::now() });
+    service.retire(sandbox, end);
     service.events().tell(SandboxEventKind::Ended, sandbox.view());
 }
 

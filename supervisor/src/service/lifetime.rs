@@ -1,7 +1,7 @@
 //! When a sandbox's time is over. Pure: it reads no clock, so that every case can be tested.
 //!
 //! ```text
-//!   running: ttl counts down; idle counts while no call is under way
+//!   running: ttl counts down; idle counts while no call is under way and no detached program runs
 //!   paused:  both stand still; what pauses may take, all together, counts down
 //! ```
 
@@ -35,6 +35,8 @@ pub struct Lifetime {
     /// Since when nothing is under way; `None` while something is.
     quiet: Option<Instant>,
     under_way: usize,
+    /// Detached programs.
+    detached: usize,
     /// What its pauses may take from `paused` on; `None` for ever.
     pause_left: Option<Duration>,
     /// Since when it is paused.
@@ -52,6 +54,7 @@ impl Lifetime {
             idled: Duration::ZERO,
             quiet: Some(now),
             under_way: 0,
+            detached: 0,
             pause_left: max_pause,
             paused: None,
         }
@@ -101,9 +104,29 @@ impl Lifetime {
     /// A call has ended.
     pub fn finish(&mut self, now: Instant) {
         self.under_way = self.under_way.saturating_sub(1);
-        if self.under_way == 0 && self.since.is_some() {
+        self.settle(now);
+    }
+
+    /// A call has left a program behind, which runs without it.
+    pub fn detach(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.detached += 1;
+    }
+
+    /// Such a program has ended.
+    pub fn finish_detached(&mut self, now: Instant) {
+        self.detached = self.detached.saturating_sub(1);
+        self.settle(now);
+    }
+
+    fn settle(&mut self, now: Instant) {
+        if self.is_quiet() && self.since.is_some() {
             self.quiet = Some(now);
         }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.under_way == 0 && self.detached == 0
     }
 
     /// Stops the clocks.
@@ -124,7 +147,7 @@ impl Lifetime {
         }
         if self.since.is_none() {
             self.since = Some(now);
-            if self.under_way == 0 {
+            if self.is_quiet() {
                 self.quiet = Some(now);
             }
         }

@@ -21,7 +21,7 @@ use super::sandbox::Sandbox;
 use crate::agent::{Event, Execution, OutputStream, StdinClosed, StdinWriter, TerminalSize};
 
 /// How long a signal or a new size may take to reach the program.
-const PROMPT: Duration = Duration::from_secs(30);
+pub(super) const PROMPT: Duration = Duration::from_secs(30);
 
 /// What a live execution tells.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl Service {
         match started {
             Ok(mut execution) => {
                 let fed = call.fed();
-                let stdin = execution.take_stdin().map(|writer| LiveInput { writer, fed });
+                let stdin = execution.take_stdin().map(|writer| LiveInput::new(writer, fed));
                 let started = execution.started();
                 let sandbox = call.sandbox().clone();
                 let call = Arc::new(LiveCall {
@@ -212,6 +212,11 @@ impl LiveExecution {
 }
 
 impl LiveInput {
+    /// Input of which every byte is added to `fed`.
+    pub(super) fn new(writer: StdinWriter, fed: Arc<AtomicU64>) -> Self {
+        Self { writer, fed }
+    }
+
     /// Sends more of it, waiting for the program to read.
     ///
     /// # Errors
@@ -235,8 +240,7 @@ impl Steering {
     /// # Errors
     /// When there is no such signal or the program has ended.
     pub async fn signal(&self, signal: u32) -> Result<(), ServiceError> {
-        let signal = u8::try_from(signal).ok().filter(|signal| (1..=64).contains(signal));
-        let signal = signal.ok_or_else(|| ServiceError::invalid("a signal is a number from 1 to 64"))?;
+        let signal = signal_number(signal)?;
         let agent = self.sandbox.vm.agent();
         agent.signal(self.number, signal, false, PROMPT).await.map_err(ServiceError::Agent)
     }
@@ -249,4 +253,10 @@ impl Steering {
         let agent = self.sandbox.vm.agent();
         agent.resize(self.number, size, PROMPT).await.map_err(ServiceError::Agent)
     }
+}
+
+/// A signal that there is.
+pub(super) fn signal_number(signal: u32) -> Result<u8, ServiceError> {
+    let signal = u8::try_from(signal).ok().filter(|signal| (1..=64).contains(signal));
+    signal.ok_or_else(|| ServiceError::invalid("a signal is a number from 1 to 64"))
 }

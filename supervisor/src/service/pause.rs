@@ -39,7 +39,8 @@ pub(super) struct TransitionRequest {
 }
 
 impl Service {
-    /// Pauses a sandbox in which nothing is under way. Pausing a paused one is fine.
+    /// Pauses a sandbox in which no call is under way; detached programs stand still with it. Pausing a paused one is
+    /// fine.
     ///
     /// # Errors
     /// See [`ServiceError`].
@@ -88,8 +89,10 @@ impl Service {
                 SandboxState::Ending | SandboxState::Ended => return Err(sandbox.over(&inner, false)),
             }
             // From here on no call gets in; the clocks stop with the processors.
+            let now = Instant::now();
             inner.state = SandboxState::Paused;
-            inner.lifetime.pause(Instant::now());
+            inner.lifetime.pause(now);
+            sandbox.set_frozen(Some(now));
         }
         if let Err(error) = sandbox.vm.pause().await {
             // It may have stopped all the same.
@@ -171,5 +174,6 @@ fn set_running(sandbox: &Sandbox) {
     if inner.state == SandboxState::Paused {
         inner.state = SandboxState::Running;
         inner.lifetime.resume(Instant::now());
+        sandbox.set_frozen(None);
     }
 }

@@ -54,10 +54,34 @@ impl ExecuteSpec {
         terminal: Option<TerminalSize>,
         stream: bool,
     ) -> Result<ExecuteRequest, ServiceError> {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let timeout = self.timeout.unwrap_or(config.execute_timeout);
-        ServiceError::bound_time("timeout", timeout, config.max_execute_timeout)?;
-        ServiceError::more_than_zero("timeout", timeout)?;
+        self.within(config, input, terminal, stream, Some((timeout, config.max_execute_timeout)))
+    }
+
+    /// The agent's request for a detached execution: live, and as long as its sandbox unless it has a time limit.
+    pub(super) fn detached_request(
+        &self,
+        config: &ServiceConfig,
+        input: &Input,
+        terminal: Option<TerminalSize>,
+    ) -> Result<ExecuteRequest, ServiceError> {
+        self.within(config, input, terminal, true, self.timeout.map(|timeout| (timeout, config.max_ttl)))
+    }
+
+    /// With a time limit and the most that it may be, or without one.
+    fn within(
+        &self,
+        config: &ServiceConfig,
+        input: &Input,
+        terminal: Option<TerminalSize>,
+        stream: bool,
+        timeout: Option<(Duration, Duration)>,
+    ) -> Result<ExecuteRequest, ServiceError> {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        if let Some((timeout, most)) = timeout {
+            ServiceError::bound_time("timeout", timeout, most)?;
+            ServiceError::more_than_zero("timeout", timeout)?;
+        }
         let output_limit = self.output_limit.unwrap_or(config.output_limit);
         ServiceError::bound("output_limit", output_limit.into(), config.max_output_limit.into())?;
         if (output_limit as usize) < MIN_OUTPUT_LIMIT {
@@ -77,7 +101,7 @@ impl ExecuteSpec {
             program: Some(self.program.clone()),
             env: environment(&self.env)?,
             cwd: self.cwd.clone().into(),
-            timeout_millis: millis(timeout).max(1),
+            timeout_millis: timeout.map_or(0, |(timeout, _)| millis(timeout).max(1)),
             stdin: stdin.into(),
             stdin_data,
             terminal,

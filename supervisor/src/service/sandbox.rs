@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::detached::Jobs;
 use super::error::ServiceError;
 use super::execute::Executed;
 use super::id::{ExecutionId, SandboxId};
@@ -186,6 +187,8 @@ pub(super) struct Sandbox {
     /// The keeper's.
     transitions: mpsc::Sender<TransitionRequest>,
     ended: watch::Sender<Option<End>>,
+    /// Since when its processors stand still.
+    frozen: watch::Sender<Option<Instant>>,
 }
 
 /// What changes.
@@ -198,6 +201,8 @@ pub(super) struct Inner {
     pub usage: SandboxUsage,
     /// Live executions under way, each known as long as its caller keeps it.
     pub live: Vec<Weak<LiveCall>>,
+    /// Detached executions.
+    pub jobs: Jobs,
     wanted: Option<(EndReason, String)>,
     executions: u64,
 }
@@ -217,12 +222,14 @@ impl Sandbox {
             keys: Keys::default(),
             usage: SandboxUsage::default(),
             live: Vec::new(),
+            jobs: Jobs::default(),
             wanted: None,
             executions: 0,
         };
         let (transitions, asked) = mpsc::channel(MAX_TRANSITIONS);
         let (inner, wake, ended) = (Mutex::new(inner), Notify::new(), watch::channel(None).0);
-        (Self { facts, vm, span, inner, wake, transitions, ended }, asked)
+        let frozen = watch::channel(None).0;
+        (Self { facts, vm, span, inner, wake, transitions, ended, frozen }, asked)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -284,6 +291,16 @@ impl Sandbox {
 
     pub(super) async fn woken(&self) {
         self.wake.notified().await;
+    }
+
+    /// Tells who waits for its programs that they stand still, or that they go on.
+    pub(super) fn set_frozen(&self, since: Option<Instant>) {
+        self.frozen.send_replace(since);
+    }
+
+    /// Since when its processors stand still, and when they go on.
+    pub(super) fn frozen(&self) -> watch::Receiver<Option<Instant>> {
+        self.frozen.subscribe()
     }
 
     /// Publishes the end. Only the keeper calls this.

@@ -119,7 +119,7 @@ impl Timeline {
 }
 
 /// A short, printable version of a caller's words.
-fn subject(text: &str) -> String {
+pub(super) fn subject(text: &str) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SUBJECT).collect()
 }

@@ -18,7 +18,6 @@ use super::root::{FILES, LOCK, MANIFEST, SCRATCH, Store};
 use super::{StoreError, digest, load};
 use crate::config::TemplateName;
 use crate::host::sparse::{self, Grain};
-use crate::host::undo;
 
 /// A directory for a snapshot to be.
 #[derive(Debug)]
@@ -134,9 +133,8 @@ impl Staging {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let path = std::mem::take(&mut self.path);
         // Gone already after a commit.
-        undo::later(move || drop(fs::remove_dir_all(path)));
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a machine's control group may use, from its plan. Called by `phases`.
 
 use super::host::{Disk, VmHost};
-use super::phases::{Plan, ScratchPlan};
+use super::phases::Plan;
+use super::scratch::ScratchPlan;
 use crate::engine::IoThrottle;
 use crate::host::cgroup::{CpuQuota, IoLimit, Limits};
 

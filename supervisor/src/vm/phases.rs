@@ -15,6 +15,7 @@ use super::handle::{VERDICT_GRACE, Vm};
 use super::host::VmHost;
 use super::id::VmId;
 use super::limits::limits;
+use super::scratch::{self, ScratchPlan};
 use super::users::UserLease;
 use super::workdir::{Record, WorkDir};
 use crate::agent::AgentClient;
@@ -23,8 +24,6 @@ use crate::engine::{
     RestoreSpec, SnapshotFiles, Started, Stopwatch, Timings,
 };
 use crate::host::cgroup::{Cgroup, CpuQuota, CpuWeight};
-use crate::host::scratch;
-use crate::store::StagingDir;
 use tokio::time::timeout;
 
 /// What a machine is made of and may use.
@@ -46,20 +45,6 @@ pub struct Plan {
     pub io: IoThrottle,
     /// How long each phase may take.
     pub deadline: Duration,
-}
-
-/// Where a scratch disk comes from.
-#[derive(Debug, Clone)]
-pub enum ScratchPlan {
-    /// An empty one of this size. Made in `staging` it outlives the machine: it becomes part of a snapshot.
-    Blank {
-        /// Size in mebibytes.
-        mib: u64,
-        /// Elsewhere than in the machine's own directory.
-        staging: Option<StagingDir>,
-    },
-    /// A copy of a template's.
-    CopyOf(PathBuf),
 }
 
 /// Resources are there, nothing runs.
@@ -102,7 +87,7 @@ impl Reserved {
             cgroup.set_cpu_weight(plan.cpu_weight).map_err(StartError::Cgroup)?;
         }
         let join = cgroup.join().map_err(StartError::Cgroup)?;
-        let (mut work_dir, scratch) = make_scratch(host, plan.scratch.clone(), work_dir).await?;
+        let (mut work_dir, scratch) = scratch::make(host, plan.scratch.clone(), work_dir).await?;
         let user = match &host.users {
             Some(users) => Some(users.take(id).ok_or(StartError::NoUser)?),
             None => None,
@@ -368,34 +353,5 @@ pub(super) async fn release(cgroup: Cgroup, work_dir: WorkDir) {
             tracing::warn!(%error, path = %path.display(), "a machine's directory was left behind");
         }
         Err(error) => tracing::warn!(%error, "a machine's directory was left behind"),
-    }
-}
-
-/// Makes the scratch disk, on a thread that may block. It has the directories until it is done: where the start is given
-/// up meanwhile, they are removed after it.
-async fn make_scratch(
-    host: &VmHost,
-    plan: ScratchPlan,
-    mut work_dir: WorkDir,
-) -> Result<(WorkDir, PathBuf), StartError> {
-    let (maker, path) = (host.scratch.clone(), work_dir.path().to_owned());
-    let making = tokio::task::spawn_blocking(move || {
-        let own = work_dir.path().join("scratch");
-        let scratch = match plan {
-            ScratchPlan::Blank { mib, staging } => {
-                let target = staging.as_ref().map_or(own, StagingDir::scratch);
-                work_dir.write_into(staging);
-                maker.make(mib, &target).map(|()| target)
-            }
-            ScratchPlan::CopyOf(source) => scratch::copy(&source, &own).map(|()| own),
-        };
-        scratch.map(|scratch| (work_dir, scratch))
-    });
-    match making.await {
-        Ok(made) => made.map_err(StartError::Scratch),
-        Err(error) => {
-            let source = std::io::Error::other(error);
-            Err(StartError::File { operation: "make a scratch disk in", path, source })
-        }
     }
 }

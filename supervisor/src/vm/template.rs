@@ -13,7 +13,8 @@ use super::error::StartError;
 use super::gate::Identity;
 use super::handle::Vm;
 use super::host::VmHost;
-use super::phases::{Plan, Reserved, ScratchPlan};
+use super::phases::{Plan, Reserved};
+use super::scratch::ScratchPlan;
 use super::working_set::{self, First};
 use crate::agent::{
     AgentError, Code, Command, EnvVar, ExecuteRequest, Finished, Language as WireLanguage, Outcome, Program,

@@ -3,6 +3,8 @@
 
 mod auth;
 mod call_rate;
+mod detached;
+mod detached_life;
 mod disk;
 mod errors;
 mod execute;

@@ -313,6 +313,21 @@ async fn a_machine_that_hangs_is_found_soon_after_the_time_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_agent_that_stood_still_is_given_up_later_by_as_long() {
+    let request = ExecuteRequest { timeout_millis: 5_000, ..ExecuteRequest::default() };
+    let (_client, _agent, execution, _stream) = begun(request, vec![started()]).await;
+    let mut execution = execution.expect("started");
+    let stood = Duration::from_secs(100_000);
+    let began = Instant::now();
+    tokio::time::sleep(stood).await;
+    execution.postpone(stood);
+    let error = execution.wait().await.expect_err("silence");
+    assert!(matches!(error, AgentError::Silent { operation: EXECUTE, .. }), "{error:?}");
+    assert!(began.elapsed() >= stood + Duration::from_secs(5) + ExecutePatience::default().suspicion);
+    assert!(began.elapsed() < stood + SOON);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_result_that_comes_late_from_an_agent_that_lives_is_taken() {
     let (client, mut agent) = connected().await;
     let run = tokio::spawn(async move { client.run(limited()).await });

@@ -17,6 +17,12 @@ pub enum RemoteCommand {
     Create(On<CreateOptions>),
     /// Run a program in a sandbox
     Exec(On<ExecOptions>),
+    /// Show what a detached program prints, until it ends
+    Attach(On<AttachOptions>),
+    /// List the detached programs of a sandbox
+    Jobs(On<OneOptions>),
+    /// Send a signal to detached programs
+    Kill(On<KillOptions>),
     /// Copy a file into a sandbox
     Put(On<PutOptions>),
     /// Copy a file, or a directory as a tar archive, out of a sandbox
@@ -136,8 +142,46 @@ pub struct ExecOptions {
     /// Run the program once however often this is called with the same key
     #[arg(long, value_name = "KEY", conflicts_with = "stream")]
     pub key: Option<String>,
+    /// Leave the program running and print its execution's name, for attach, jobs and kill; without --timeout it
+    /// runs as long as the sandbox
+    #[arg(short, long, conflicts_with_all = ["key", "stream"])]
+    pub detach: bool,
     #[command(flatten)]
     pub program: ProgramOptions,
+}
+
+/// Options of `attach`.
+#[derive(Debug, Args)]
+pub struct AttachOptions {
+    /// The sandbox: its id, or as much of it as no other begins with
+    pub sandbox: String,
+    /// The execution, such as ex-1
+    pub execution: String,
+    /// Hand standard input on to the program, if it was started with -i; on its terminal Ctrl-] leaves
+    #[arg(short, long)]
+    pub interactive: bool,
+    /// Leave out what it has printed so far
+    #[arg(long)]
+    pub from_now: bool,
+    /// Print outcome, shortened output and usage as JSON when it has ended, and nothing before
+    #[arg(long, conflicts_with_all = ["interactive", "from_now"])]
+    pub json: bool,
+}
+
+/// Options of `kill`.
+#[derive(Debug, Args)]
+pub struct KillOptions {
+    /// The sandbox: its id, or as much of it as no other begins with
+    pub sandbox: String,
+    /// The executions, such as ex-1
+    #[arg(required = true)]
+    pub executions: Vec<String>,
+    /// The signal, by name or number
+    #[arg(short, long, default_value = "TERM", value_parser = signal)]
+    pub signal: u32,
+    /// To every process of the execution instead of its first one
+    #[arg(long)]
+    pub everyone: bool,
 }
 
 /// Options of `put`.
@@ -276,6 +320,30 @@ pub struct JsonOptions {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Signals by name; Linux has the same numbers on every processor that Rekindle runs on.
+const SIGNALS: [(&str, u32); 11] = [
+    ("HUP", 1),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("KILL", 9),
+    ("USR1", 10),
+    ("USR2", 12),
+    ("ALRM", 14),
+    ("TERM", 15),
+    ("CONT", 18),
+    ("STOP", 19),
+    ("WINCH", 28),
+];
+
+/// `TERM`, `SIGTERM` or `15`.
+fn signal(text: &str) -> Result<u32, String> {
+    let name = text.to_ascii_uppercase();
+    let name = name.strip_prefix("SIG").unwrap_or(&name);
+    let named = SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
+    let numbered = || name.parse().ok().filter(|number| (1..=64).contains(number));
+    named.or_else(numbered).ok_or_else(|| "a signal is needed, such as TERM, KILL or 15".into())
 }
 
 #[cfg(test)]

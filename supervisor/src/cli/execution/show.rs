@@ -12,12 +12,17 @@ pub fn show(response: &ExecuteResponse) -> anyhow::Result<()> {
         |output: &Option<Output>| output.as_ref().map(|output| output.text.clone()).unwrap_or_default();
     print::text(&text(&response.stdout))?;
     std::io::stderr().lock().write_all(text(&response.stderr).as_bytes())?;
+    tell_cuts(response);
+    Ok(())
+}
+
+/// Says what was cut, and where all of it is.
+pub fn tell_cuts(response: &ExecuteResponse) {
     for (name, output) in [("stdout", &response.stdout), ("stderr", &response.stderr)] {
         if let Some(note) = output.as_ref().and_then(|output| cut(name, output)) {
             eprintln!("rekindle: {note}");
         }
     }
-    Ok(())
 }
 
 /// What to say about an output that was shortened.

@@ -2,12 +2,15 @@
 //! the command line. They know the API and nothing of what is behind it, and never print a guest's bytes to a
 //! terminal unescaped, a program's own output excepted.
 
+mod attach;
 mod connection;
 mod create;
 pub(super) mod escape;
 mod exec;
 mod get;
 mod inspect;
+mod jobs;
+mod kill;
 mod ls;
 mod pause;
 pub(super) mod print;
@@ -39,6 +42,9 @@ pub async fn remote(command: RemoteCommand) -> anyhow::Result<u8> {
     match command {
         RemoteCommand::Create(on) => create::create(connect(&on.server).await?, on.options).await,
         RemoteCommand::Exec(on) => exec::exec(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Attach(on) => attach::attach(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Jobs(on) => jobs::jobs(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Kill(on) => kill::kill(connect(&on.server).await?, on.options).await,
         RemoteCommand::Put(on) => put::put(connect(&on.server).await?, on.options).await,
         RemoteCommand::Get(on) => get::get(connect(&on.server).await?, on.options).await,
         RemoteCommand::Ls(on) => ls::ls(connect(&on.server).await?, on.options).await,

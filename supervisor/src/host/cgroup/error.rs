@@ -34,7 +34,7 @@ pub enum CgroupError {
         name: String,
     },
     /// The configuration demands limits that this host cannot enforce.
-    #[error("limits are required but not enforceable here: {}\nhint: run as root, or in a systemd unit with Delegate=yes", list(.missing))]
+    #[error("limits are required but not enforceable here: {}\nhint: {}", list(.missing), Unenforced::hint(.missing))]
     Required {
         /// Each limit with its reason.
         missing: Vec<Unenforced>,

@@ -126,6 +126,17 @@ pub struct Unenforced {
     pub reason: String,
 }
 
+impl Unenforced {
+    /// What helps where these are missing. Traffic alone is missing where the data have no disk of their own to limit.
+    #[must_use]
+    pub fn hint(missing: &[Self]) -> &'static str {
+        match missing.iter().all(|entry| entry.limit == LimitKind::Io) {
+            true => "put the data directory on one local disk, and run as root or with Delegate=yes",
+            false => "run as root, or in a systemd unit with Delegate=yes",
+        }
+    }
+}
+
 impl fmt::Display for Unenforced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.limit, self.reason)

@@ -78,6 +78,23 @@ fn all_pauses_together_are_bounded() {
     assert_eq!(endless.due(), None, "and no overflow");
 }
 
+#[test]
+fn a_program_that_is_left_running_is_no_idleness_and_no_call() {
+    let t = Instant::now();
+    let mut life = Lifetime::start(t, 100 * S, Some(10 * S), None);
+    life.begin();
+    life.detach();
+    assert_eq!((life.under_way(), life.due()), (0, Some((t + 100 * S, Due::Ttl))));
+    life.begin();
+    life.finish(t + 5 * S);
+    assert_eq!(life.due(), Some((t + 100 * S, Due::Ttl)), "another call's end changes nothing");
+    life.pause(t + 6 * S);
+    life.resume(t + 16 * S);
+    assert_eq!(life.due(), Some((t + 110 * S, Due::Ttl)), "nor does a pause");
+    life.finish_detached(t + 20 * S);
+    assert_eq!(life.due(), Some((t + 30 * S, Due::Idle)));
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Begin,

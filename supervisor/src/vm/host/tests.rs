@@ -53,7 +53,9 @@ async fn a_limit_of_traffic_that_no_group_can_set_is_refused_where_limits_are_de
     host.disk = Disk::Unknown;
     let bounded = IoThrottle { bytes_per_second: Some(1 << 20), operations_per_second: None };
     let error = Reserved::reserve(&host, &plan(bounded)).await.expect_err("refused");
-    let StartError::Cgroup(CgroupError::Required { missing }) = error else { panic!("{error:?}") };
+    let StartError::Cgroup(error) = error else { panic!("{error:?}") };
+    assert!(error.to_string().contains("hint: put the data directory on one local disk"), "{error}");
+    let CgroupError::Required { missing } = error else { panic!("{error:?}") };
     assert_eq!(missing.iter().map(|entry| entry.limit).collect::<Vec<_>>(), [LimitKind::Io]);
     let unbounded = Reserved::reserve(&host, &plan(IoThrottle::default())).await;
     assert!(!matches!(unbounded, Err(StartError::Cgroup(_))), "what nobody asked for is not missed");

@@ -19,6 +19,7 @@ macro_rules! lab {
 
 mod calls;
 mod command_line;
+mod detached;
 mod guarded;
 mod killed;
 mod life;

@@ -50,7 +50,14 @@ fn exactly_one_program_is_needed_for_an_execution() {
 
 #[test]
 fn what_cannot_go_together_is_refused() {
-    for wrong in [["-t", "--json"], ["--stream", "--json"], ["-t", "--key=a"], ["--stream", "--key=a"]] {
+    for wrong in [
+        ["-t", "--json"],
+        ["--stream", "--json"],
+        ["-t", "--key=a"],
+        ["--stream", "--key=a"],
+        ["-d", "--key=a"],
+        ["-d", "--stream"],
+    ] {
         assert!(exec(&[wrong[0], wrong[1], "ab12", "--", "ls"]).is_err(), "{wrong:?}");
     }
     for wrong in [
@@ -61,6 +68,12 @@ fn what_cannot_go_together_is_refused() {
         &["ps", "--quiet", "--json"],
         &["ps", "--meta", "x"],
         &["status", "--client-cert", "a.pem"],
+        &["attach", "a"],
+        &["attach", "-i", "--json", "a", "ex-1"],
+        &["kill", "a"],
+        &["kill", "-s", "NOTHING", "a", "ex-1"],
+        &["kill", "-s", "65", "a", "ex-1"],
+        &["kill", "-s", "0", "a", "ex-1"],
     ] {
         assert!(parse(wrong).is_err(), "{wrong:?}");
     }
@@ -73,4 +86,16 @@ fn every_command_takes_a_server() {
     };
     assert_eq!(on.server.server.as_deref(), Some("unix:/a"));
     assert_eq!(on.server.token.as_deref(), Some("x"));
+}
+
+#[test]
+fn a_signal_has_a_name_or_a_number() {
+    let sent = |words: &[&str]| match parse(words).expect("right") {
+        RemoteCommand::Kill(on) => (on.options.signal, on.options.executions),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(sent(&["kill", "a", "ex-1", "ex-2"]), (15, vec!["ex-1".to_owned(), "ex-2".into()]));
+    for nine in ["KILL", "SIGKILL", "kill", "9"] {
+        assert_eq!(sent(&["kill", "-s", nine, "a", "ex-1"]).0, 9, "{nine}");
+    }
 }

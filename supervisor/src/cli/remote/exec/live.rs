@@ -65,16 +65,28 @@ pub(super) async fn live(
 }
 
 /// Prints what comes until the end does.
-async fn pump(
+pub(in crate::cli::remote) async fn pump(
     mut events: Streaming<ExecuteEvent>,
     print: bool,
     mut stdout: impl AsyncWrite + Unpin,
     mut stderr: impl AsyncWrite + Unpin,
 ) -> anyhow::Result<Ended> {
+    let mut behind = false;
     while let Some(event) = events.message().await.map_err(refusal::refused)? {
         let written = match event.event {
             Some(Event::Stdout(data)) if print => write(&mut stdout, &data).await,
             Some(Event::Stderr(data)) if print => write(&mut stderr, &data).await,
+            Some(Event::Missed(missed)) if print => {
+                let bytes = missed.stdout_bytes.saturating_add(missed.stderr_bytes);
+                let hint = "at the end it is said where all of it is";
+                eprintln!("rekindle: {bytes} bytes of output are not shown here; {hint}");
+                behind = true;
+                Ok(())
+            }
+            Some(Event::Finished(finished)) if behind => {
+                execution::tell_cuts(&finished);
+                return Ok(Ended::Finished(Box::new(finished)));
+            }
             Some(Event::Finished(finished)) => return Ok(Ended::Finished(Box::new(finished))),
             _ => Ok(()),
         };

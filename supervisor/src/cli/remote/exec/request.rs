@@ -11,7 +11,7 @@ use crate::cli::args::{ExecOptions, ProgramOptions};
 
 /// Refuses what cannot be done, before anything is.
 pub fn check(options: &ExecOptions) -> anyhow::Result<()> {
-    if options.tty && options.interactive && !std::io::stdin().is_terminal() {
+    if options.tty && options.interactive && !options.detach && !std::io::stdin().is_terminal() {
         bail!(
             "standard input is no terminal\nhint: leave out -t to hand on what comes from a pipe or a file"
         );

@@ -1,5 +1,6 @@
 //! Commands against a server in this process.
 
+mod executions;
 mod server;
 
 use std::io;
@@ -8,8 +9,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use clap::Parser as _;
-use rekindle_api::v1::UploadFileStart;
 use rekindle_api::v1::program::Program;
+use rekindle_api::v1::{StartExecutionRequest, UploadFileStart};
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 
 use self::server::Server;
@@ -80,6 +81,33 @@ async fn a_live_execution_passes_its_exit_code_on() {
         panic!("another program");
     };
     assert_eq!(command.argv, ["x", "-y"]);
+}
+
+#[tokio::test]
+async fn a_detached_program_is_left_running_and_attach_ends_as_it_does() {
+    let server = Server::start();
+    let words = ["exec", "--detach", "-it", "aa", "--timeout", "2h", "--sh", "x"];
+    assert_eq!(run(&server, &words).await.expect("it runs"), 0, "its end is not waited for");
+    assert_eq!(run(&server, &["exec", "-d", "aa", "--", "y"]).await.expect("it runs"), 0);
+    for words in [&["attach", "aa", "ex-1"][..], &["attach", "--json", "aa", "ex-1"]] {
+        assert_eq!(run(&server, words).await.expect("it ended"), 5, "{words:?}");
+        assert!(run(&server, &[&words[..words.len() - 1], &["ex-2"]].concat()).await.is_err());
+    }
+    let error = run(&server, &["attach", "-i", "aa", "ex-1"]).await.expect_err("it takes no input");
+    assert!(error.to_string().starts_with("ex-1 takes no input\nhint: "), "{error}");
+    assert_eq!(run(&server, &["jobs", "aa"]).await.expect("shown"), 0);
+    // One that is not there does not keep the other alive.
+    assert_eq!(run(&server, &["kill", "aa", "ex-9", "ex-1"]).await.expect("one was"), 125);
+    assert_eq!(run(&server, &["kill", "-s", "KILL", "--everyone", "aa", "ex-1"]).await.expect("sent"), 0);
+    let state = server.state.lock().expect("state");
+    let sent = |execution: &str, signal, everyone| (execution.to_owned(), signal, everyone);
+    assert_eq!(state.signals, [sent("ex-9", 15, false), sent("ex-1", 15, false), sent("ex-1", 9, true)]);
+    let [first, second] = &state.detached[..] else { panic!("{:?}", state.detached) };
+    assert!(first.live_stdin && first.terminal.is_some());
+    assert!(!second.live_stdin && second.terminal.is_none());
+    let timeout = |start: &StartExecutionRequest| start.request.as_ref().and_then(|request| request.timeout);
+    assert_eq!(timeout(first), Some(rekindle_api::Duration { seconds: 7_200, nanos: 0 }));
+    assert_eq!(timeout(second), None, "as long as the sandbox");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use rekindle_api::client::{Client, Target};
 use rekindle_api::v1::download_file_response::Part as Down;
 use rekindle_api::v1::execute_event::Event as Output;
 use rekindle_api::v1::execute_input::Input;
+use rekindle_api::v1::executions_server::ExecutionsServer;
 use rekindle_api::v1::files_server::{Files, FilesServer};
 use rekindle_api::v1::host_server::{Host, HostServer};
 use rekindle_api::v1::sandboxes_server::{Sandboxes, SandboxesServer};
@@ -21,8 +22,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::net::UnixListener;
 use tonic::Response;
 
-type Answer<T> = Result<Response<T>, Status>;
-type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+pub(super) type Answer<T> = Result<Response<T>, Status>;
+pub(super) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// What the server has.
 #[derive(Debug, Default)]
@@ -35,6 +36,10 @@ pub struct State {
     pub destroyed: Vec<String>,
     /// What live executions were started with.
     pub started: Vec<ExecuteStart>,
+    /// What detached executions were started with.
+    pub detached: Vec<StartExecutionRequest>,
+    /// Signals that were sent, and to what.
+    pub signals: Vec<(String, u32, bool)>,
     /// What single executions were asked for.
     pub executed: Vec<ExecuteRequest>,
 }
@@ -56,10 +61,14 @@ impl Server {
             Some((listener.accept().await.map(|(connection, _)| connection), listener))
         });
         let sandboxes = SandboxesServer::new(Fake(Arc::clone(&state)));
+        let executions = ExecutionsServer::new(Fake(Arc::clone(&state)));
         let files = FilesServer::new(Fake(Arc::clone(&state)));
         let host = HostServer::new(Fake(Arc::clone(&state)));
-        let server =
-            tonic::transport::Server::builder().add_service(sandboxes).add_service(files).add_service(host);
+        let server = tonic::transport::Server::builder()
+            .add_service(sandboxes)
+            .add_service(executions)
+            .add_service(files)
+            .add_service(host);
         tokio::spawn(server.serve_with_incoming(incoming));
         Self { state, dir }
     }
@@ -75,19 +84,19 @@ impl Server {
     }
 }
 
-struct Fake(Arc<Mutex<State>>);
+pub(super) struct Fake(pub(super) Arc<Mutex<State>>);
 
 fn sandboxes() -> Vec<Sandbox> {
     let one = |id: &str| Sandbox { id: id.into(), state: SandboxState::Running.into(), ..Sandbox::default() };
     vec![one("aa11"), one("ab22"), one("ab33")]
 }
 
-fn refuse<T>(code: Code, reason: ErrorReason, message: &str) -> Result<T, Status> {
+pub(super) fn refuse<T>(code: Code, reason: ErrorReason, message: &str) -> Result<T, Status> {
     let detail = ErrorDetail { reason: reason.into(), hint: "ask nicely".into(), ..ErrorDetail::default() };
     Err(rekindle_api::status(code, message.into(), &detail))
 }
 
-fn exited(exit_code: u32) -> ExecuteResponse {
+pub(super) fn exited(exit_code: u32) -> ExecuteResponse {
     let outcome = ExecutionOutcome { outcome: Some(execution_outcome::Outcome::ExitCode(exit_code)) };
     ExecuteResponse { outcome: Some(outcome), ..ExecuteResponse::default() }
 }

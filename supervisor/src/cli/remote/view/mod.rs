@@ -3,12 +3,14 @@
 
 mod file;
 mod host;
+mod job;
 mod sandbox;
 mod time;
 mod word;
 
 pub use self::file::File;
 pub use self::host::{Status, Template, TenantUsage, Timeline};
+pub use self::job::Job;
 pub use self::sandbox::{Event, Sandbox};
 pub use self::time::{moment, seconds};
-pub use self::word::{end_reason, event, outcome, start, state};
+pub use self::word::{end_reason, event, job_state, outcome, start, state};

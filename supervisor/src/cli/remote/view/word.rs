@@ -1,10 +1,11 @@
 //! The API's enums as words. A value this version does not know is `unknown`.
 
+use rekindle_api::v1::detached_execution::State;
 use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::timeline_outcome::Outcome as Came;
 use rekindle_api::v1::{
-    ErrorReason, FileKind, SandboxEndReason, SandboxEventKind, SandboxStartKind, SandboxState,
-    TimelineOutcome,
+    ErrorReason, ExecutionOutcome, FileKind, SandboxEndReason, SandboxEventKind, SandboxStartKind,
+    SandboxState, TimelineOutcome,
 };
 
 /// Where a sandbox is in its life.
@@ -34,7 +35,6 @@ pub fn file_kind(value: i32) -> String {
 
 /// What came of a call: `ok`, `exited:1`, `cancelled`, or why it failed.
 pub fn outcome(outcome: Option<&TimelineOutcome>) -> String {
-    let unknown = || "unknown".to_owned();
     match outcome.and_then(|outcome| outcome.outcome.as_ref()) {
         Some(Came::Done(_)) => "ok".into(),
         Some(Came::Cancelled(_)) => "cancelled".into(),
@@ -42,15 +42,31 @@ pub fn outcome(outcome: Option<&TimelineOutcome>) -> String {
             word("ERROR_REASON_", ErrorReason::try_from(*value).ok().map(|value| value.as_str_name()))
         }
         Some(Came::End(value)) => end_reason(*value),
-        Some(Came::Execution(ended)) => match &ended.outcome {
-            Some(Outcome::ExitCode(code)) => format!("exited:{code}"),
-            Some(Outcome::Signal(signal)) => format!("signaled:{signal}"),
-            Some(Outcome::TimedOut(_)) => "timed_out".into(),
-            Some(Outcome::OutOfMemory(_)) => "out_of_memory".into(),
-            Some(Outcome::Cancelled(_)) => "cancelled".into(),
-            None => unknown(),
-        },
-        None => unknown(),
+        Some(Came::Execution(ended)) => execution(ended),
+        None => "unknown".into(),
+    }
+}
+
+/// Where a detached execution is: `running`, `exited:1`, or why it was lost.
+pub fn job_state(state: Option<&State>) -> String {
+    match state {
+        Some(State::Running(_)) => "running".into(),
+        Some(State::Outcome(ended)) => execution(ended),
+        Some(State::Error(value)) => {
+            word("ERROR_REASON_", ErrorReason::try_from(*value).ok().map(|value| value.as_str_name()))
+        }
+        None => "unknown".into(),
+    }
+}
+
+fn execution(ended: &ExecutionOutcome) -> String {
+    match &ended.outcome {
+        Some(Outcome::ExitCode(code)) => format!("exited:{code}"),
+        Some(Outcome::Signal(signal)) => format!("signaled:{signal}"),
+        Some(Outcome::TimedOut(_)) => "timed_out".into(),
+        Some(Outcome::OutOfMemory(_)) => "out_of_memory".into(),
+        Some(Outcome::Cancelled(_)) => "cancelled".into(),
+        None => "unknown".into(),
     }
 }
 
@@ -83,8 +99,11 @@ mod tests {
         let came = |came: Came| outcome(Some(&TimelineOutcome { outcome: Some(came) }));
         assert_eq!(came(Came::Error(ErrorReason::NotFound.into())), "not_found");
         assert_eq!(came(Came::End(SandboxEndReason::VmLost.into())), "vm_lost");
-        let ended = rekindle_api::v1::ExecutionOutcome { outcome: Some(Outcome::ExitCode(3)) };
+        let ended = ExecutionOutcome { outcome: Some(Outcome::ExitCode(3)) };
         assert_eq!(came(Came::Execution(ended)), "exited:3");
+        assert_eq!(job_state(Some(&State::Outcome(ended))), "exited:3");
+        assert_eq!(job_state(Some(&State::Running(Default::default()))), "running");
+        assert_eq!(job_state(Some(&State::Error(ErrorReason::VmLost.into()))), "vm_lost");
         assert_eq!(outcome(None), "unknown");
     }
 }

@@ -1,0 +1,293 @@
+//! One detached execution: what is known of it, and the task that reads its program to the end.
+//!
+//! The task alone holds the execution; who looks at the job sees what the task has published. It stands still with its
+//! sandbox: what it is owed by the agent is owed later by as long as a pause took.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
+use tokio::time::Instant;
+
+use super::tail::Tail;
+use crate::agent::{Event, Execution, Finished, Outcome, Output};
+use crate::service::call::Call;
+use crate::service::error::{ErrorKind, ServiceError};
+use crate::service::execute::{Executed, note_finished};
+use crate::service::id::ExecutionId;
+use crate::service::idempotency::Keyed as _;
+use crate::service::lifetime::Lifetime;
+use crate::service::live::LiveInput;
+use crate::service::sandbox::{End, Sandbox};
+
+/// How a job ended.
+pub(super) type Verdict = Result<Executed, Arc<ServiceError>>;
+
+/// One detached execution.
+#[derive(Debug)]
+pub(in crate::service) struct Job {
+    pub(super) id: ExecutionId,
+    pub(super) pid: u32,
+    /// The agent's name for it.
+    pub(super) number: u64,
+    pub(super) terminal: bool,
+    subject: String,
+    at: SystemTime,
+    started: Instant,
+    /// Its standard input, until it is ended; locked by whoever writes.
+    pub(super) input: tokio::sync::Mutex<Option<LiveInput>>,
+    progress: Mutex<Progress>,
+    /// Changed with the progress.
+    news: watch::Sender<()>,
+}
+
+/// How far a job is.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    pub tail: Tail,
+    /// How it ended.
+    pub verdict: Option<Verdict>,
+    /// Its input can be written to.
+    pub takes_input: bool,
+    took: Duration,
+}
+
+/// Where a job is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobState {
+    /// Its program runs, or is frozen with its sandbox.
+    Running,
+    /// The program ended so.
+    Ended(Outcome),
+    /// It was lost for this reason.
+    Failed(ErrorKind),
+}
+
+/// A detached execution as its tenant sees it at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobView {
+    /// Its name.
+    pub execution: ExecutionId,
+    /// Its process id in the sandbox.
+    pub pid: u32,
+    /// The program's first words.
+    pub subject: String,
+    /// When it was started.
+    pub at: SystemTime,
+    /// From its start to its end, or to now.
+    pub took: Duration,
+    /// Where it is in its life.
+    pub state: JobState,
+    /// Bytes of standard output.
+    pub stdout_bytes: u64,
+    /// Bytes of standard error.
+    pub stderr_bytes: u64,
+    /// Its input can be written to.
+    pub takes_input: bool,
+    /// It has a terminal.
+    pub terminal: bool,
+}
+
+/// A program that was started, for [`Job::start`].
+pub(super) struct Started {
+    pub id: ExecutionId,
+    pub execution: Execution,
+    pub call: Call,
+    pub subject: String,
+    pub terminal: bool,
+    /// Its place among those that run.
+    pub place: OwnedSemaphorePermit,
+}
+
+impl Job {
+    /// Takes over a program that was started. What is sent ends the job with its sandbox.
+    pub(super) fn start(started: Started, lifetime: &mut Lifetime) -> (Arc<Self>, oneshot::Sender<End>) {
+        let Started { id, mut execution, mut call, subject, terminal, place } = started;
+        call.detach(lifetime);
+        let told = execution.started();
+        let input = execution.take_stdin().map(|writer| LiveInput::new(writer, call.fed()));
+        let progress = Progress { takes_input: input.is_some(), ..Progress::default() };
+        let job = Arc::new(Self {
+            id,
+            pid: told.pid,
+            number: told.execution,
+            terminal,
+            subject,
+            at: SystemTime::now(),
+            started: Instant::now(),
+            input: tokio::sync::Mutex::new(input),
+            progress: Mutex::new(progress),
+            news: watch::channel(()).0,
+        });
+        let (cut, ended) = oneshot::channel();
+        tokio::spawn(Arc::clone(&job).run(execution, call, place, ended));
+        (job, cut)
+    }
+
+    async fn run(
+        self: Arc<Self>,
+        execution: Execution,
+        mut call: Call,
+        place: OwnedSemaphorePermit,
+        ended: oneshot::Receiver<End>,
+    ) {
+        let sandbox = Arc::clone(call.sandbox());
+        let result = self.read(execution, &mut call, ended).await;
+        if let Ok(finished) = &result {
+            note_finished(&mut call, finished);
+        }
+        // Who hears of the end finds it in the timeline, and the place free.
+        call.done(&result);
+        drop(place);
+        {
+            let mut progress = self.progress();
+            progress.took = self.started.elapsed();
+            progress.takes_input = false;
+            progress.verdict = Some(match result {
+                Ok(finished) => {
+                    Ok(Executed { execution: self.id, finished: Arc::new(finished), replayed: false })
+                }
+                Err(error) => Err(Arc::new(error)),
+            });
+        }
+        sandbox.lock().jobs.settle(&self);
+        self.tell();
+    }
+
+    /// Reads to the program's end, or the sandbox's.
+    async fn read(
+        &self,
+        mut execution: Execution,
+        call: &mut Call,
+        mut ended: oneshot::Receiver<End>,
+    ) -> Result<Finished, ServiceError> {
+        let sandbox: Arc<Sandbox> = Arc::clone(call.sandbox());
+        let mut frozen = sandbox.frozen();
+        let mut printed: u64 = 0;
+        loop {
+            let since = *frozen.borrow_and_update();
+            let turned = async {
+                // The sandbox, which is held here, has the other end.
+                let _ = frozen.wait_for(|now| now.is_some() != since.is_some()).await;
+            };
+            // An agent that stands still has nothing to say and is not asked for signs of life.
+            let event = async {
+                match since {
+                    Some(_) => std::future::pending().await,
+                    None => call.wait(execution.next()).await,
+                }
+            };
+            let event = tokio::select! {
+                biased;
+                end = &mut ended => return Err(match end {
+                    Ok(end) => ServiceError::Ended { end, during: true },
+                    Err(_) => sandbox.over(&sandbox.lock(), true),
+                }),
+                () = turned => {
+                    if let Some(since) = since {
+                        execution.postpone(since.elapsed());
+                    }
+                    continue;
+                }
+                event = event => event?,
+            };
+            match event {
+                Some(Event::Output { stream, data }) => {
+                    printed = printed.saturating_add(data.len() as u64);
+                    call.note(|entry| entry.bytes_out = printed);
+                    self.progress().tail.push(stream, &data);
+                    self.tell();
+                }
+                Some(Event::Finished(finished)) => return Ok(*finished),
+                // Nothing follows the result, and nothing is asked for after it.
+                None => return Err(ServiceError::ExecutionEnded),
+            }
+        }
+    }
+
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self) {
+        self.news.send_replace(());
+    }
+
+    /// Changes when there is more to see.
+    pub(super) fn news(&self) -> watch::Receiver<()> {
+        self.news.subscribe()
+    }
+
+    /// Refuses one that has ended.
+    pub(super) fn check_runs(&self) -> Result<(), ServiceError> {
+        if self.progress().verdict.is_some() { Err(ServiceError::ExecutionEnded) } else { Ok(()) }
+    }
+
+    /// Waits for the end.
+    pub(super) async fn ended(&self) -> Verdict {
+        let mut news = self.news();
+        loop {
+            if let Some(verdict) = self.progress().verdict.clone() {
+                return verdict;
+            }
+            // The job has the other end.
+            if news.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// What it holds of its output.
+    pub(super) fn weight(&self) -> usize {
+        let progress = self.progress();
+        let result = match &progress.verdict {
+            Some(Ok(executed)) => executed.weight(),
+            Some(Err(_)) | None => 0,
+        };
+        progress.tail.weight() + result
+    }
+
+    /// Lets go of its output; how it ended stays.
+    pub(super) fn forget_output(&self) {
+        let mut progress = self.progress();
+        progress.tail.shorten(0);
+        if let Some(Ok(executed)) = &mut progress.verdict {
+            let without = |output: &Output| Output {
+                text: String::new(),
+                truncated: output.total_bytes > 0,
+                spilled_path: output.spilled_path.clone(),
+                ..*output
+            };
+            let finished = &executed.finished;
+            executed.finished = Arc::new(Finished {
+                stdout: without(&finished.stdout),
+                stderr: without(&finished.stderr),
+                diagnosis: finished.diagnosis.clone(),
+                ..**finished
+            });
+        }
+    }
+
+    /// The job as its tenant sees it now.
+    pub(super) fn view(&self) -> JobView {
+        let progress = self.progress();
+        let (state, took) = match &progress.verdict {
+            None => (JobState::Running, self.started.elapsed()),
+            Some(Ok(executed)) => (JobState::Ended(executed.finished.outcome), progress.took),
+            Some(Err(error)) => (JobState::Failed(error.kind()), progress.took),
+        };
+        let printed = progress.tail.printed();
+        JobView {
+            execution: self.id,
+            pid: self.pid,
+            subject: self.subject.clone(),
+            at: self.at,
+            took,
+            state,
+            stdout_bytes: printed.stdout,
+            stderr_bytes: printed.stderr,
+            takes_input: progress.takes_input,
+            terminal: self.terminal,
+        }
+    }
+}
