@@ -11,13 +11,19 @@ try:
     program = client.python("name = input('who are you? ')\nprint('hello', name)")
     request = client.new("ExecuteRequest", sandbox=sandbox, program=program)
     words.put(client.new("ExecuteInput", start=client.new("ExecuteStart", request=request, live_stdin=True)))
+    said = ""
     for event in client.sandboxes.ExecuteStream(iter(words.get, None)):
         kind = event.WhichOneof("event")
         if kind == "started":
             print("started as process", event.started.pid)
         elif kind == "stdout":
-            print("it says:", event.stdout.decode().strip())
-            if event.stdout.endswith(b"? "):
+            # Output comes in pieces as the program writes it: a line may be in several.
+            *lines, said = (said + event.stdout.decode()).split("\n")
+            for line in lines:
+                print("it says:", line)
+            if said.endswith("? "):
+                print("it says:", said.strip())
+                said = ""
                 words.put(client.new("ExecuteInput", stdin=b"a program\n"))
                 # Only a word ends the input: a stream that breaks off is never taken for its end.
                 words.put(client.new("ExecuteInput", stdin_end=client.new("StdinEnd")))
