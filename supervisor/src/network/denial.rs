@@ -48,6 +48,10 @@ pub enum DenialReason {
     TooLarge,
     /// Too many connections at once.
     TooMany,
+    /// Nothing is left of the sandbox's budget.
+    BudgetSpent,
+    /// It was let through, and the policy that is in force now does not.
+    PolicyChanged,
 }
 
 impl DenialReason {
@@ -71,6 +75,8 @@ impl DenialReason {
             Self::AmbiguousLength => "ambiguous_length",
             Self::TooLarge => "too_large",
             Self::TooMany => "too_many",
+            Self::BudgetSpent => "budget_spent",
+            Self::PolicyChanged => "policy_changed",
         }
     }
 }
@@ -96,7 +102,7 @@ pub struct Denial {
     pub port: u16,
 }
 
-/// The body of a 403.
+/// The body of a 403, and a line of the guest's own record.
 #[derive(Serialize)]
 struct Body<'a> {
     error: &'static str,
@@ -159,6 +165,14 @@ impl Denial {
             }
             DenialReason::TooLarge => format!("what was sent first to {host}:{port} is too long"),
             DenialReason::TooMany => format!("too many connections at once: {host}:{port} is denied"),
+            DenialReason::BudgetSpent => {
+                format!(
+                    "the network budget of this sandbox is spent (policy {policy}): {host}:{port} is denied"
+                )
+            }
+            DenialReason::PolicyChanged => {
+                format!("network policy {policy} is in force now and does not allow {host}:{port}")
+            }
         }
     }
 
@@ -172,9 +186,9 @@ impl Denial {
         }
     }
 
-    /// A whole response, after which the connection ends.
+    /// One line of JSON.
     #[must_use]
-    pub fn http_response(&self) -> Vec<u8> {
+    pub fn json(&self) -> String {
         let body = Body {
             error: "network_denied",
             reason: self.reason,
@@ -184,7 +198,14 @@ impl Denial {
             policy: &self.policy,
             rule: self.rule.as_deref(),
         };
-        let body = serde_json::to_string(&body).unwrap_or_default() + "\n";
+        // Text and numbers are always JSON.
+        serde_json::to_string(&body).unwrap_or_default()
+    }
+
+    /// A whole response, after which the connection ends.
+    #[must_use]
+    pub fn http_response(&self) -> Vec<u8> {
+        let body = self.json() + "\n";
         format!(
             "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
              connection: close\r\nx-rekindle-denied: {}\r\n\r\n{body}",
