@@ -92,7 +92,7 @@ async fn connection(capture: &Capture, mut client: TcpStream, from: SocketAddr) 
     }
 }
 
-/// Moves bytes to the end of both directions; or, when the host denies the connection, returns its word on that.
+/// Moves bytes to the end of both directions; or, when there is no connection, returns the host's word on that.
 async fn relay(client: &mut TcpStream, stream: Stream) -> io::Result<Option<wire::EgressDenied>> {
     let (mut from_host, mut to_host) = tokio::io::split(stream);
     let (mut from_client, mut to_client) = client.split();
@@ -110,7 +110,11 @@ async fn relay(client: &mut TcpStream, stream: Stream) -> io::Result<Option<wire
                 Ok::<_, io::Error>(None)
             }
             Some(Verdict::Denied(denied)) => Ok(Some(denied)),
-            Some(Verdict::Failed(_)) | None => Err(io::ErrorKind::ConnectionRefused.into()),
+            Some(Verdict::Failed(failed)) => {
+                // It has no record: nobody has denied it.
+                Ok(Some(wire::EgressDenied { reply: failed.reply, ..wire::EgressDenied::default() }))
+            }
+            None => Err(io::ErrorKind::ConnectionRefused.into()),
         }
     };
     tokio::pin!(up, down);

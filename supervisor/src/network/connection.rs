@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::client_hello::{ClientHelloReader, HelloError};
-use super::denial::{Denial, DenialReason};
+use super::denial::{Denial, DenialReason, unreachable};
 use super::dial::DialError;
 use super::gate::Gate;
 use super::journal::{Asked, ConnectionState, OpenConnection};
@@ -189,11 +189,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
         Ok(Ok(requests))
     }
 
-    /// Tells the client in its own protocol, and the guest in words.
-    async fn deny(mut self, denial: Denial) -> Result<(), Gone> {
-        let (host, port) = (denial.host.clone(), denial.port);
-        // Before the guest knows: whoever sees what it does finds why.
-        drop(self.decided(host, port, ConnectionState::Denied(denial.clone())));
+    /// Waits a little for what the client says, where it has said nothing: it decides in which protocol it is told.
+    async fn hear_last_words(&mut self) -> Result<(), Gone> {
         if self.said.is_empty() {
             let mut piece = [0; PIECE];
             let deadline = Instant::now() + LAST_WORDS;
@@ -201,6 +198,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
                 self.said.extend_from_slice(&piece[..read]);
             }
         }
+        Ok(())
+    }
+
+    /// Tells the client in its own protocol, and the guest in words.
+    async fn deny(mut self, denial: Denial) -> Result<(), Gone> {
+        let (host, port) = (denial.host.clone(), denial.port);
+        // Before the guest knows: whoever sees what it does finds why.
+        drop(self.decided(host, port, ConnectionState::Denied(denial.clone())));
+        self.hear_last_words().await?;
         let verdict = Verdict::Denied(wire::EgressDenied {
             reason: denial.reason.as_str().to_owned(),
             message: denial.message(),
@@ -215,7 +221,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
     async fn fail(mut self, target: &Target, port: u16, error: &DialError) -> Result<(), Gone> {
         let why = error.to_string();
         drop(self.decided(target.to_string(), port, ConnectionState::Failed { why: why.clone() }));
-        let verdict = Verdict::Failed(wire::EgressFailed { message: format!("{target}:{port}: {why}") });
+        self.hear_last_words().await?;
+        let message = format!("{target}:{port}: {why}");
+        let reply = unreachable(&message, &self.said).into();
+        let verdict = Verdict::Failed(wire::EgressFailed { message, reply });
         self.tell(verdict).await?;
         let _ = self.stream.shutdown().await;
         Ok(())

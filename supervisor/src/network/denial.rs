@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use super::policy::{Rule, Target};
 
+/// A fatal TLS alert 80, `internal_error`: of the server's side, not of the client's.
+pub const INTERNAL_ERROR: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x50];
 /// A fatal TLS alert 49, `access_denied`. Clients of every version of TLS take it before a handshake.
 pub const ACCESS_DENIED: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x31];
 
@@ -206,14 +208,32 @@ impl Denial {
     #[must_use]
     pub fn http_response(&self) -> Vec<u8> {
         let body = self.json() + "\n";
-        format!(
-            "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-             connection: close\r\nx-rekindle-denied: {}\r\n\r\n{body}",
-            body.len(),
-            self.reason,
-        )
-        .into_bytes()
+        let denied = format!("x-rekindle-denied: {}\r\n", self.reason);
+        last_response("403 Forbidden", &denied, &body)
     }
+}
+
+/// What a client is sent whose connection was allowed and that nobody answered, by what it has said so far.
+#[must_use]
+pub fn unreachable(message: &str, said: &[u8]) -> Vec<u8> {
+    match Speech::of(said) {
+        Speech::Tls => INTERNAL_ERROR.to_vec(),
+        Speech::Http => {
+            let body = serde_json::json!({ "error": "network_unreachable", "message": message });
+            last_response("502 Bad Gateway", "", &format!("{body}\n"))
+        }
+        Speech::Other => Vec::new(),
+    }
+}
+
+/// A whole response with JSON in it, after which the connection ends.
+fn last_response(status: &str, more: &str, body: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\
+         {more}\r\n{body}",
+        body.len(),
+    )
+    .into_bytes()
 }
 
 /// What a client's first bytes look like. A guess that decides about nothing but the shape of a refusal.

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::network::denial::ACCESS_DENIED;
+use crate::network::denial::{ACCESS_DENIED, INTERNAL_ERROR};
 use crate::network::dial::{Dialer, Lookup, Resolve};
 use crate::network::journal::ConnectionView;
 use crate::network::policy::{Access, Budget, PolicySpec, RuleSpec};
@@ -343,6 +343,17 @@ async fn a_server_that_is_not_there_is_told_as_such() {
     let connection = served.await.unwrap();
     assert_eq!(connection.port, 22);
     assert!(matches!(connection.state, ConnectionState::Failed { .. }));
+    // In the client's own protocol, where it has one.
+    for (name, port, said, reply) in [
+        ("pypi.org", 443, hello(Some("pypi.org")), &INTERNAL_ERROR[..]),
+        ("deb.debian.org", 80, b"GET / HTTP/1.1\r\nHost: deb.debian.org\r\n\r\n".to_vec(), b"HTTP/1.1 502 "),
+        ("git.example.com", 22, b"SSH-2.0-x\r\n".to_vec(), b""),
+    ] {
+        let (mut guest, _) = bed(Some(address)).name(name, port).await;
+        guest.write_all(&said).await.unwrap();
+        let Verdict::Failed(failed) = verdict(&mut guest).await else { panic!("{name}") };
+        assert!(failed.reply.starts_with(reply) && failed.reply.is_empty() == reply.is_empty(), "{name}");
+    }
 }
 
 #[tokio::test]

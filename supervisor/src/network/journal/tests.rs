@@ -47,6 +47,7 @@ fn executions_are_counted_apart_and_what_nobody_began_is_nobodys() {
     assert_eq!(journal.end(2), NetworkSummary::default(), "it is told once");
     assert_eq!(journal.counts(), (6, 4, 1));
     assert!(journal.lock().executions.is_empty(), "a stranger's number takes room");
+    assert_eq!((journal.owner(1).0, journal.owner(3).0), (0, 0), "what has ended, or never was, is nobody's");
 }
 
 #[test]
