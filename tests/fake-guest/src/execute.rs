@@ -195,6 +195,7 @@ impl<'a> Execution<'a> {
         let request = wire::EgressRequest { target, port: port.into(), execution: self.label };
         frame::write(&mut stream, &request).await.map_err(lost)?;
         stream.write_all(text.as_bytes()).await.map_err(|_| "lost")?;
+        stream.flush().await.map_err(|_| "lost")?;
         let verdict = frame::read::<wire::EgressVerdict>(&mut stream).await.map_err(lost)?;
         match verdict.and_then(|verdict| verdict.verdict) {
             Some(Verdict::Accepted(_)) => {

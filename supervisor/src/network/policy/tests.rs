@@ -131,7 +131,7 @@ fn a_policy_reads_as_operators_write_it() {
     let policy = Policy::new("build", &toml::from_str(text).unwrap()).unwrap();
     assert_eq!(policy.decide(&target("a.example.com"), 443).unwrap().protocol, Protocol::Tls);
     assert_eq!(policy.decide(&target("git.example.org"), 22).unwrap().protocol, Protocol::Tcp);
-    assert!(toml::from_str::<PolicySpec>("mode = \"full\"").is_err());
+    assert!(toml::from_str::<PolicySpec>("mode = \"open\"").is_err());
     assert!(toml::from_str::<PolicySpec>("allow = [{ host = \"a.b\", port = 1 }]").is_err());
 }
 
