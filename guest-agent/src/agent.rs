@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::exec::{Account, Executions, KnownAccount, SpilledOutputs};
 use crate::files;
 use crate::interpreters::Interpreters;
+use crate::network::Network;
 use crate::open_files;
 use crate::reaper::Reaper;
 use crate::restore::Gate;
@@ -34,6 +35,8 @@ pub struct Agent {
     pub tuning: Tuning,
     /// Interpreters that wait for an execution.
     pub interpreters: Interpreters,
+    /// The sandbox's network.
+    pub network: Arc<Network>,
     /// What runs now.
     pub executions: Executions,
     /// How many files programs may open.
@@ -66,6 +69,7 @@ impl Agent {
             reaper: Arc::new(Reaper::new()?),
             tuning: Tuning::new(config.tuning.clone()),
             interpreters: Interpreters::default(),
+            network: Arc::default(),
             executions: Executions::default(),
             account: KnownAccount::default(),
             spilled: SpilledOutputs::open(&config.state)?,

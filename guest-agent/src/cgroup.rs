@@ -12,7 +12,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -222,6 +222,11 @@ impl ExecutionGroup {
             fs::write(self.path.join("pids.max"), pids.to_string())?;
         }
         Ok(())
+    }
+
+    /// By which the kernel knows it: the inode of its directory.
+    pub fn id(&self) -> Option<u64> {
+        self.dir.metadata().ok().map(|dir| dir.ino())
     }
 
     /// Whether it is still there: a root user inside the guest may have removed it.

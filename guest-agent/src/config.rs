@@ -39,6 +39,9 @@ pub struct Config {
     /// `programs=`: where the programs of warm interpreters are. Default
     /// `/usr/lib/rekindle/interpreters`.
     pub programs: PathBuf,
+    /// `network=`: `on` or `off`: whether connections of programs are brought to the host. Default: where the agent is
+    /// init.
+    pub network: Option<bool>,
     /// `tuning=`: mechanisms that only save time and are off, such as `-affinity,-settle`. Default: all are on.
     pub tuning: Switches,
 }
@@ -59,7 +62,7 @@ pub enum ConfigError {
     },
     /// There is no such key.
     #[error(
-        "unknown word {word}\nhint: known are transport= ready= user= home= state= cgroup= programs= tuning="
+        "unknown word {word}\nhint: known are transport= ready= user= home= state= cgroup= programs= network= tuning="
     )]
     UnknownWord {
         /// The whole word.
@@ -84,6 +87,7 @@ impl Config {
             state: "/var/lib/rekindle".into(),
             cgroup: Some("/sys/fs/cgroup".into()),
             programs: "/usr/lib/rekindle/interpreters".into(),
+            network: None,
             tuning: Switches::default(),
         };
         for word in words {
@@ -101,12 +105,21 @@ impl Config {
                 "state" => config.state = value.into(),
                 "cgroup" => config.cgroup = (value != "none").then(|| value.into()),
                 "programs" => config.programs = value.into(),
+                "network" => config.network = Some(on_or_off(value).ok_or_else(bad)?),
                 "tuning" => config.tuning = Switches::parse(value).ok_or_else(bad)?,
                 _ => return Err(unknown()),
             }
         }
         config.transport = transport.ok_or(ConfigError::NoTransport)?;
         Ok(config)
+    }
+}
+
+fn on_or_off(value: &str) -> Option<bool> {
+    match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
     }
 }
 

@@ -15,6 +15,7 @@ mod exec;
 mod failure;
 mod files;
 mod interpreters;
+mod network;
 mod open_files;
 mod power;
 mod reaper;
@@ -94,6 +95,7 @@ fn run() -> Result<(), String> {
     if init {
         boot::late(&config).map_err(|error| format!("boot failed: {error}"))?;
     }
+    let network = if config.network.unwrap_or(init) { network::set_up(init) } else { None };
 
     keep_freed_memory();
     if nix::unistd::geteuid().is_root() {
@@ -114,6 +116,9 @@ fn run() -> Result<(), String> {
         let agent = Arc::new(Agent::new(config, init, program_files).map_err(|error| error.to_string())?);
         let reaper = agent.reaper.clone();
         tokio::spawn(async move { reaper.run().await });
+        if let Some(prepared) = network {
+            network::serve(&agent, prepared).map_err(|error| format!("the network: {error}"))?;
+        }
         transport::serve(agent).await.map_err(|error| format!("the transport failed: {error}"))
     })
 }

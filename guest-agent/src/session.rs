@@ -53,6 +53,7 @@ struct State {
 
 async fn session(agent: &Arc<Agent>, stream: impl AsyncRead + AsyncWrite + Unpin) {
     let (keep, mut incoming, driver) = mux::session(stream, Side::Guest);
+    agent.network.set_session(Some(keep.clone()));
     let driver = driver.run();
     tokio::pin!(driver);
     let state = Arc::new(State::default());
@@ -66,6 +67,7 @@ async fn session(agent: &Arc<Agent>, stream: impl AsyncRead + AsyncWrite + Unpin
         () = accept => {}
         () = state.hang_up.notified() => {
             // Nobody can open streams any more: the driver sends what waits, says goodbye and ends.
+            agent.network.set_session(None);
             drop(keep);
             let _ = tokio::time::timeout(GOODBYE_DEADLINE, driver).await;
         }

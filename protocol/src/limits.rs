@@ -69,5 +69,8 @@ pub const MIN_ENTROPY_BYTES: usize = 32;
 /// More entropy than this is refused.
 pub const MAX_ENTROPY_BYTES: usize = 512;
 
+/// Bytes of what a guest sends first on a stream that it opens, the length before it included.
+pub const MAX_EGRESS_REQUEST_BYTES: u64 = 1024;
+
 /// How long a stream may be open before its request is complete.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);

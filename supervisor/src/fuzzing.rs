@@ -14,6 +14,7 @@ use crate::config::server::Sources;
 use crate::config::tokens::Tokens;
 use crate::engine::firecracker::{api, metrics};
 use crate::engine::qemu::qmp;
+use crate::network::{ClientHelloReader, HostName, NamePattern, Requests};
 use crate::service;
 use crate::store::Manifest;
 use crate::vm;
@@ -114,5 +115,55 @@ pub fn tokens(input: &[u8]) {
     for token in tokens.iter() {
         assert!(!token.scopes.is_empty() && token.tenant != crate::config::tokens::LOCAL_TENANT);
         assert!(tokens.get(&token.id) == Some(token), "two of one id");
+    }
+}
+
+/// The first bytes of a TLS client, whole and in pieces.
+pub fn client_hello(input: &[u8]) {
+    let whole = ClientHelloReader::default().push(input);
+    let mut reader = ClientHelloReader::default();
+    let pieces = input.chunks(7).find_map(|piece| reader.push(piece).transpose());
+    if let Ok(Some(hello)) = &whole {
+        // Records may lie in between, so the letters are looked for in their order.
+        let mut said = input.iter().map(u8::to_ascii_lowercase);
+        let in_order = hello.server_name.as_str().bytes().all(|letter| said.any(|byte| byte == letter));
+        assert!(in_order, "a name that was not said");
+        assert!(matches!(&pieces, Some(Ok(other)) if other == hello), "pieces name another server");
+    }
+    if let Some(Ok(hello)) = &pieces {
+        assert!(!matches!(&whole, Ok(Some(other)) if other != hello), "pieces name another server");
+    }
+}
+
+/// Requests of HTTP/1, whole and in pieces.
+pub fn requests(input: &[u8]) {
+    let Ok(host) = HostName::parse("deb.debian.org") else { return };
+    let (mut whole, mut pieces) = (Vec::new(), Vec::new());
+    let mut requests = Requests::new(host.clone(), 80);
+    let refused = requests.push(input, &mut whole).err();
+    let mut others = Requests::new(host.clone(), 80);
+    let refused_in_pieces = input.chunks(3).find_map(|piece| others.push(piece, &mut pieces).err());
+    assert!(refused == refused_in_pieces && whole == pieces, "pieces are read otherwise");
+    assert!(input.starts_with(&whole), "something goes on that did not come");
+    // What has gone on is in order, seen by somebody who has seen nothing else.
+    let mut again = Vec::new();
+    let mut last = Requests::new(host, 80);
+    if last.push(&whole, &mut again).is_err() {
+        assert!(refused.is_some(), "what was let through is refused");
+    } else {
+        assert!(last.passed() == requests.passed(), "a request more or less");
+    }
+}
+
+/// A name of a host, and a pattern of a rule.
+pub fn host_name(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Ok(name) = HostName::parse(text) {
+        assert!(HostName::parse(name.as_str()).is_ok_and(|again| again == name), "a name changed on its way");
+        assert!(name.as_str().parse::<std::net::IpAddr>().is_err(), "an address that is a name");
+    }
+    if let Ok(pattern) = NamePattern::parse(text) {
+        let again = NamePattern::parse(&pattern.to_string());
+        assert!(again.is_ok_and(|again| again == pattern), "a pattern changed on its way");
     }
 }

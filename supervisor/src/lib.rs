@@ -7,6 +7,7 @@ pub mod engine;
 pub mod fuzzing;
 pub mod grpc;
 pub mod host;
+pub mod network;
 pub mod pool;
 pub mod service;
 pub mod store;

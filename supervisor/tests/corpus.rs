@@ -59,3 +59,18 @@ fn any_configuration_is_taken_or_complained_about() {
 fn any_tokens_file_is_in_order_or_refused() {
     corpus("tokens", fuzzing::tokens);
 }
+
+#[test]
+fn a_client_hello_names_one_server_that_it_says_or_is_refused() {
+    corpus("client_hello", fuzzing::client_hello);
+}
+
+#[test]
+fn requests_go_on_as_they_came_or_are_refused() {
+    corpus("requests", fuzzing::requests);
+}
+
+#[test]
+fn any_text_is_a_name_or_none() {
+    corpus("host_name", fuzzing::host_name);
+}

@@ -14,6 +14,7 @@ mod files;
 mod footprint;
 mod gate;
 mod hostile_programs;
+mod network;
 mod output;
 mod pid1;
 mod reconnect;

@@ -10,13 +10,13 @@
 //! client does not cut it off.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rekindle_protocol::limits::{MAX_EXECUTIONS, MAX_STREAMS};
-use rekindle_protocol::mux::{self, Opener, Side, Stream};
+use rekindle_protocol::mux::{self, Incoming, Opener, Side, Stream};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument as _;
 
@@ -30,6 +30,8 @@ const MAX_CALLS: usize = 32;
 /// All of them are at most half of what there may be: a stream counts until the other side has seen its end, and one
 /// too many would end the session for everyone.
 const _: () = assert!(2 * (MAX_EXECUTIONS + MAX_TRANSFERS + MAX_CALLS) <= MAX_STREAMS);
+/// Streams of the guest that wait to be taken up; one more is refused.
+const MAX_WAITING_STREAMS: usize = 128;
 /// How long a session may take to close before the byte stream is dropped under it.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 /// How long the end of a stream may precede the end of its session for the two to be the same event.
@@ -53,6 +55,35 @@ impl AgentClient {
     pub async fn closed(&self) {
         self.session.over().await;
     }
+
+    /// The streams that the guest opens from now on, each for one connection to the outside. Whoever takes them last
+    /// has them; while nobody does, each is refused as it arrives.
+    #[must_use]
+    pub fn take_streams(&self) -> mpsc::Receiver<Stream> {
+        let (sender, receiver) = mpsc::channel(MAX_WAITING_STREAMS);
+        self.session.taker.set(Some(sender));
+        receiver
+    }
+}
+
+/// Who takes the streams that the guest opens.
+#[derive(Debug, Default)]
+struct Taker(Mutex<Option<mpsc::Sender<Stream>>>);
+
+impl Taker {
+    fn set(&self, sender: Option<mpsc::Sender<Stream>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sender;
+    }
+
+    /// Hands streams over until the session ends. One that nobody takes is dropped, which resets it.
+    async fn hand_over(&self, mut incoming: Incoming) {
+        while let Some(stream) = incoming.next().await {
+            if let Some(sender) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+                let _ = sender.try_send(stream);
+            }
+        }
+        self.set(None);
+    }
 }
 
 /// What an operation counts as, of which there may be so many at once.
@@ -75,6 +106,7 @@ pub(super) struct Session {
     executions: Arc<Semaphore>,
     transfers: Arc<Semaphore>,
     calls: Arc<Semaphore>,
+    taker: Arc<Taker>,
     /// Dropped with the session, which tells its task that nobody waits any more.
     _held: oneshot::Sender<()>,
 }
@@ -82,8 +114,10 @@ pub(super) struct Session {
 impl Session {
     /// Starts moving bytes on a stream on which the preamble has finished.
     pub(super) fn start(io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Arc<Self> {
-        // Nothing takes streams the guest opens, so each is refused as it arrives.
-        let (opener, _, driver) = mux::session(io, Side::Host);
+        let (opener, incoming, driver) = mux::session(io, Side::Host);
+        let taker = Arc::new(Taker::default());
+        let hand_over = Arc::clone(&taker);
+        tokio::spawn(async move { hand_over.hand_over(incoming).await });
         let (tell_end, ended) = watch::channel(None);
         let (held, released) = oneshot::channel::<()>();
         let run = async move {
@@ -104,6 +138,7 @@ impl Session {
             executions: Arc::new(Semaphore::new(MAX_EXECUTIONS)),
             transfers: Arc::new(Semaphore::new(MAX_TRANSFERS)),
             calls: Arc::new(Semaphore::new(MAX_CALLS)),
+            taker,
             _held: held,
         })
     }
@@ -150,3 +185,6 @@ impl Session {
         ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone().flatten())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -162,6 +162,12 @@ pub struct RunOptions {
     /// Copy a file, or a directory as a tar archive, out of the sandbox afterwards; repeatable
     #[arg(long, value_name = "GUEST:LOCAL", value_parser = get)]
     pub get: Vec<(GuestPath, PathBuf)>,
+    /// The network policy, by its name in the configuration; no network when left out
+    #[arg(long, value_name = "NAME")]
+    pub network: Option<String>,
+    /// The configuration file that --network names a policy of (also REKINDLE_CONFIG)
+    #[arg(long, value_name = "FILE", requires = "network")]
+    pub config: Option<PathBuf>,
     /// Boot the machine instead of restoring its snapshot, to see what the snapshot saves
     #[arg(long)]
     pub cold: bool,

@@ -20,6 +20,7 @@ use rekindle::grpc::{
     Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, Tls, TlsFiles,
 };
 use rekindle::host::{disk, memory, open_files};
+use rekindle::network::Egress;
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{CallRate, Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Logging, Metrics, MetricsServer};
@@ -75,7 +76,12 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     raise_open_files(&config, machines(&budgets, smallest.unwrap_or(1).into()));
     let host = Arc::new(setup.host);
     let pool = Pool::start(host, templates, budgets);
-    let service = Service::new(service_config(&config, default), pool, ledger, Arc::clone(&metrics));
+    let service = Service::new(
+        service_config(&config, default, Arc::clone(&audit))?,
+        pool,
+        ledger,
+        Arc::clone(&metrics),
+    );
 
     let listeners = listen(&config, &dirs).await?;
     let tls = listeners.tls();
@@ -217,10 +223,14 @@ fn pool_config(config: &ServerConfig, run_dir: &Path) -> PoolConfig {
     }
 }
 
-fn service_config(config: &ServerConfig, default_template: TemplateName) -> ServiceConfig {
+fn service_config(
+    config: &ServerConfig,
+    default_template: TemplateName,
+    audit: Arc<Audit>,
+) -> anyhow::Result<ServiceConfig> {
     let seconds = Duration::from_secs;
     let sandbox = &config.sandbox;
-    ServiceConfig {
+    Ok(ServiceConfig {
         default_template,
         ttl: seconds(sandbox.ttl_s),
         max_ttl: seconds(sandbox.max_ttl_s),
@@ -239,7 +249,9 @@ fn service_config(config: &ServerConfig, default_template: TemplateName) -> Serv
         ended_kept_for: seconds(sandbox.ended_kept_s),
         timeline_entries: sandbox.timeline_entries,
         call_rate: CallRate::new(config.auth.max_calls_per_second, config.auth.max_calls_burst),
-    }
+        network: Egress::new(&config.network.policies, &config.network.hosts)?,
+        audit,
+    })
 }
 
 /// How many machines the memory is for.

@@ -42,6 +42,7 @@ pub(super) fn create(request: v1::CreateSandboxRequest) -> Result<(CreateSpec, S
         idle_timeout: time("idle_timeout", request.idle_timeout)?,
         metadata: request.metadata,
         queue: time("queue_timeout", request.queue_timeout)?,
+        network: request.network,
     };
     Ok((spec, request.request_id))
 }

@@ -1,9 +1,12 @@
 //! What an operator decides about sandboxes, as the service uses it. Made by `serve` from the configuration file.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::call_rate::CallRate;
 use crate::config::TemplateName;
+use crate::network::Egress;
+use crate::telemetry::Audit;
 
 /// Defaults and bounds of sandboxes and executions.
 #[derive(Debug, Clone)]
@@ -44,6 +47,10 @@ pub struct ServiceConfig {
     pub timeline_entries: usize,
     /// Calls that a tenant may make; `None` without a bound.
     pub call_rate: Option<CallRate>,
+    /// The network policies sandboxes may have.
+    pub network: Egress,
+    /// Where their connections are recorded.
+    pub audit: Arc<Audit>,
 }
 
 impl ServiceConfig {
@@ -69,6 +76,8 @@ impl ServiceConfig {
             ended_kept_for: Duration::from_secs(600),
             timeline_entries: 256,
             call_rate: CallRate::new(1_000, 5_000),
+            network: Egress::default(),
+            audit: Arc::new(Audit::to_log()),
         }
     }
 }

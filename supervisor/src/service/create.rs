@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::caller::{Caller, Scope};
 use super::error::ServiceError;
@@ -54,6 +55,8 @@ pub struct CreateSpec {
     pub metadata: BTreeMap<String, String>,
     /// How long to wait for room.
     pub queue: Option<Duration>,
+    /// The network policy; empty means none.
+    pub network: String,
 }
 
 impl Service {
@@ -113,6 +116,7 @@ impl Service {
         }
         check_metadata(&spec.metadata)?;
         let env = environment(&spec.env)?;
+        let network = self.policy(caller, &spec.network)?;
         let name = spec.template.clone().unwrap_or_else(|| self.config().default_template.clone());
         let template = self.template(&name)?;
         let limits = self.limits(&spec, &template)?;
@@ -172,11 +176,14 @@ impl Service {
             created_at: SystemTime::now(),
             start,
         };
-        let vm = Arc::clone(&lease.vm);
-        let (sandbox, transitions) =
-            Sandbox::new(facts, vm, Lifetime::start(now, ttl, idle, self.config().max_pause));
+        let (vm, gate) = (Arc::clone(&lease.vm), self.gate(&facts, network));
+        let lifetime = Lifetime::start(now, ttl, idle, self.config().max_pause);
+        let (sandbox, transitions) = Sandbox::new(facts, vm, gate, lifetime);
         let sandbox = Arc::new(sandbox);
         tracing::info!(parent: &sandbox.span, template = %sandbox.facts.template, "the sandbox was created");
+        // It ends with the machine's session.
+        let serve = Arc::clone(&sandbox.gate).serve(sandbox.vm.agent().take_streams());
+        tokio::spawn(serve.instrument(sandbox.span.clone()));
         self.enter(sandbox.clone());
         let view = sandbox.view();
         self.events().tell(SandboxEventKind::Created, view.clone());

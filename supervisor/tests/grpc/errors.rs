@@ -82,6 +82,7 @@ async fn requests(client: &mut Client, id: &str, table: &mut Table) {
     for (request, reason) in [
         (named("nobody"), UnknownTemplate),
         (named("../../etc"), InvalidRequest),
+        (v1::CreateSandboxRequest { network: "nobody".into(), ..Default::default() }, InvalidRequest),
         (limits(2001, 0, 0), LimitExceeded),
         (limits(49, 0, 0), InvalidRequest),
         (limits(0, (MIB << 20) + 1, 0), LimitExceeded),
@@ -196,6 +197,12 @@ async fn callers(dir: &Path, table: &mut Table) {
         false,
     );
     table.take(looker.host.status(v1::HostStatusRequest {}).await, ErrorReason::MissingScope, false);
+    let network = v1::CreateSandboxRequest { network: "any".into(), ..Default::default() };
+    table.take(
+        place.client_with(Some(&poor)).await.sandboxes.create(network).await,
+        ErrorReason::NetworkForbidden,
+        false,
+    );
     let mut poor = place.client_with(Some(&poor)).await;
     table.take(
         poor.sandboxes.create(v1::CreateSandboxRequest::default()).await,

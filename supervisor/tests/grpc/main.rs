@@ -13,6 +13,7 @@ mod hostile;
 mod idempotency;
 mod lifecycle;
 mod live;
+mod network;
 mod place;
 mod queue;
 mod raw;

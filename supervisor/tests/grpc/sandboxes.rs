@@ -36,6 +36,7 @@ async fn a_created_sandbox_answers_is_described_and_ends() {
         metadata: named(&[("job", "7")]),
         queue_timeout: millis(5_000),
         request_id: String::new(),
+        network: String::new(),
     };
     let created = client.sandboxes.create(request).await.expect("created").into_inner();
     let guest = place.guests.all().pop().expect("a guest");

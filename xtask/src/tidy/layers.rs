@@ -1,13 +1,13 @@
 //! Rule: data flows `grpc → service → pool → vm → {engine, agent}`, and never back.
 //!
-//! `host`, `store`, `config`, `telemetry` and `tuning` are leaves: any layer may use them, they use
+//! `host`, `store`, `config`, `telemetry`, `tuning` and `network` are leaves: any layer may use them, they use
 //! no layer. Only `grpc` names tonic. Unit tests are free.
 
 use super::{Source, code};
 
 /// Layers from top to bottom; the two at the bottom do not know each other.
 const LAYERS: [&[&str]; 5] = [&["grpc"], &["service"], &["pool"], &["vm"], &["engine", "agent"]];
-const LEAVES: [&str; 5] = ["host", "store", "config", "telemetry", "tuning"];
+const LEAVES: [&str; 6] = ["host", "store", "config", "telemetry", "tuning", "network"];
 const SOURCES: &str = "supervisor/src/";
 
 /// Complains about every import that goes up or sideways.

@@ -33,5 +33,6 @@ fn request(options: CreateOptions) -> CreateSandboxRequest {
         metadata: options.meta.into_iter().collect(),
         queue_timeout: options.wait.map(duration),
         request_id: options.request_id,
+        network: options.network,
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Problem, ServerConfig};
+use crate::network::{Egress, InvalidNetwork};
 
 /// Least and most of the overcommit factors.
 const OVERCOMMIT: std::ops::RangeInclusive<f64> = 0.1..=1000.0;
@@ -24,6 +25,7 @@ impl ServerConfig {
         self.check_listen(&mut no);
         self.check_sandbox(&mut no);
         self.check_pool(&mut no);
+        self.check_network(&mut no);
         self.check_telemetry(&mut no);
         self.check_paths(&mut no);
         problems
@@ -83,6 +85,18 @@ impl ServerConfig {
             if value == 0 {
                 no(key, "is 0: nobody could call".to_owned(), "leave it out for the default");
             }
+        }
+    }
+
+    fn check_network(&self, no: &mut impl FnMut(&str, String, &str)) {
+        if let Err(error) = Egress::new(&self.network.policies, &self.network.hosts) {
+            let key = match error {
+                InvalidNetwork::Policy { .. } => "network.policies",
+                InvalidNetwork::Host { .. } => "network.hosts",
+            };
+            let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
+            let message = format!("{error}{}", source.unwrap_or_default());
+            no(key, message, "docs/guides/network.md has policies to start from");
         }
     }
 

@@ -26,7 +26,7 @@ pub use self::load::{Flag, Loaded, Origin, Sources};
 pub use self::reference::{reference, variable};
 pub use self::section::Key;
 pub use self::sections::{
-    AuthSection, EngineSection, ListenSection, PoolSection, SandboxSection, ShutdownSection,
+    AuthSection, EngineSection, ListenSection, NetworkSection, PoolSection, SandboxSection, ShutdownSection,
     TelemetrySection, TemplateSection,
 };
 pub use self::values::{EngineName, LogFormat, Mode};
@@ -42,6 +42,8 @@ pub struct ServerConfig {
     pub sandbox: SandboxSection,
     /// How much of the host sandboxes may use.
     pub pool: PoolSection,
+    /// What sandboxes may reach.
+    pub network: NetworkSection,
     /// Who may call.
     pub auth: AuthSection,
     /// What is told about the service.
@@ -60,6 +62,7 @@ impl ServerConfig {
         ("engine", EngineSection::ABOUT, EngineSection::KEYS),
         ("sandbox", SandboxSection::ABOUT, SandboxSection::KEYS),
         ("pool", PoolSection::ABOUT, PoolSection::KEYS),
+        ("network", NetworkSection::ABOUT, NetworkSection::KEYS),
         ("auth", AuthSection::ABOUT, AuthSection::KEYS),
         ("telemetry", TelemetrySection::ABOUT, TelemetrySection::KEYS),
         ("shutdown", ShutdownSection::ABOUT, ShutdownSection::KEYS),
@@ -76,6 +79,7 @@ impl ServerConfig {
             "engine" => self.engine.set(key, given),
             "sandbox" => self.sandbox.set(key, given),
             "pool" => self.pool.set(key, given),
+            "network" => self.network.set(key, given),
             "auth" => self.auth.set(key, given),
             "telemetry" => self.telemetry.set(key, given),
             "shutdown" => self.shutdown.set(key, given),

@@ -1,0 +1,136 @@
+//! The sandbox's network as its programs see it: a device, names, and connections that all end at the agent.
+//!
+//! Nothing of it leaves the guest but as a stream to the host, which alone decides and dials. The kernel redirects every
+//! TCP connection that is not for the guest itself to [`capture`]; questions for names are answered by [`resolver`] with
+//! addresses that stand for them ([`names`]); everything else is refused at once. It is all in place before a snapshot
+//! is taken, whatever a sandbox's policy will be, so a start costs nothing more. A guest whose root undoes it has no
+//! network left, and no other one.
+//!
+//! [`interface`] and [`rules`] tell the kernel, through [`netlink`]. Called by `main`, once, where the agent is init.
+
+mod attribution;
+mod capture;
+mod denials;
+mod interface;
+mod message;
+mod names;
+mod netlink;
+mod query;
+mod resolver;
+mod rules;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rekindle_protocol::mux::{Opener, SessionOver, Stream};
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::sync::Semaphore;
+
+use self::names::Names;
+use crate::agent::Agent;
+
+/// Where captured connections arrive. Below 1024, so that no program takes its place.
+const CAPTURE_PORT: u16 = 1015;
+/// Where questions for names arrive.
+const RESOLVER_PORT: u16 = 1014;
+/// The loopback device is always the first.
+const LOOPBACK: u32 = 1;
+/// The guest's own address, of the network for benchmarks, which nobody has.
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// What `/etc/resolv.conf` names. Any other address is answered as well.
+const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+/// What the parts of it share.
+#[derive(Debug, Default)]
+pub struct Network {
+    names: Mutex<Names>,
+    /// Opens streams to the host, while there is a session.
+    session: Mutex<Option<Opener>>,
+}
+
+impl Network {
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says through whom the host is asked from now on; `None` when nobody can.
+    pub fn set_session(&self, opener: Option<Opener>) {
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = opener;
+    }
+
+    async fn open_stream(&self) -> Result<Stream, SessionOver> {
+        let opener = self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        opener.ok_or(SessionOver)?.open().await
+    }
+}
+
+/// What is ready before there is an event loop.
+pub struct Prepared {
+    capture: Vec<std::net::TcpListener>,
+    resolver: Vec<std::net::UdpSocket>,
+    /// The guest is the agent's own.
+    init: bool,
+}
+
+/// Makes device, sockets and rules; where the guest is the agent's own, names are asked for here from now on. `None`
+/// where the kernel refuses: one of somebody's own may lack what it takes, and programs find no network then.
+pub fn set_up(init: bool) -> Option<Prepared> {
+    let prepared = prepare(init).and_then(|prepared| {
+        if init {
+            std::fs::write("/etc/resolv.conf", format!("nameserver {RESOLVER}\n"))?;
+        }
+        Ok(prepared)
+    });
+    match prepared {
+        Ok(prepared) => Some(prepared),
+        Err(error) => {
+            eprintln!("rekindle-agent: no network: {error}");
+            None
+        }
+    }
+}
+
+fn prepare(init: bool) -> io::Result<Prepared> {
+    // A route leads to the device only once nothing can get there. Loopback comes up with it, which the sockets need.
+    rules::set_up()?;
+    interface::set_up()?;
+    let (mut capture, mut resolver) = (Vec::new(), Vec::new());
+    for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+        let listener = std::net::TcpListener::bind((address, CAPTURE_PORT))?;
+        listener.set_nonblocking(true)?;
+        capture.push(listener);
+        let socket = std::net::UdpSocket::bind((address, RESOLVER_PORT))?;
+        socket.set_nonblocking(true)?;
+        resolver.push(socket);
+    }
+    // Connections of a sandbox come and go quickly, and its memory is small.
+    for (key, value) in [("nf_conntrack_tcp_timeout_time_wait", "1"), ("nf_conntrack_max", "16384")] {
+        let _ = std::fs::write(format!("/proc/sys/net/netfilter/{key}"), value);
+    }
+    Ok(Prepared { capture, resolver, init })
+}
+
+/// Begins to serve. Needs the event loop.
+///
+/// # Errors
+/// When the event loop does not take a socket.
+pub fn serve(agent: &Arc<Agent>, prepared: Prepared) -> io::Result<()> {
+    let capture = Arc::new(capture::Capture {
+        agent: Arc::clone(agent),
+        denials: prepared.init.then(denials::Denials::default),
+        places: Arc::new(Semaphore::new(capture::MAX_CONNECTIONS)),
+    });
+    for listener in prepared.capture {
+        tokio::spawn(capture::serve(Arc::clone(&capture), TcpListener::from_std(listener)?));
+    }
+    for socket in prepared.resolver {
+        let (network, socket) = (Arc::clone(&agent.network), UdpSocket::from_std(socket)?);
+        tokio::spawn(async move {
+            if let Err(error) = resolver::serve(network, socket).await {
+                eprintln!("rekindle-agent: names are no longer answered: {error}");
+            }
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! The network of a host: its policies, and a gate for every sandbox.
+//!
+//! `service` and `rekindle run` ask it for a policy by name, and hand the gate the streams that a guest opens.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::dial::{Dialer, Resolve, SystemResolver};
+use super::gate::Gate;
+use super::journal::Observe;
+use super::name::{HostName, InvalidName};
+use super::policy::{InvalidPolicy, Policy, PolicySpec};
+
+/// What is wrong with a host's network.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidNetwork {
+    /// A policy.
+    #[error("the network policy {name:?} cannot be used")]
+    Policy {
+        /// Which.
+        name: String,
+        /// Why.
+        #[source]
+        source: InvalidPolicy,
+    },
+    /// A name that is mapped to an address.
+    #[error("{name:?} is not the name of a host")]
+    Host {
+        /// Which.
+        name: String,
+        /// Why.
+        #[source]
+        source: InvalidName,
+    },
+}
+
+/// The policies that a host offers, and how it dials.
+#[derive(Debug, Clone)]
+pub struct Egress {
+    policies: Arc<BTreeMap<String, Arc<Policy>>>,
+    none: Arc<Policy>,
+    dialer: Dialer,
+}
+
+impl Default for Egress {
+    /// A host that offers no policy.
+    fn default() -> Self {
+        Self::with_resolver(BTreeMap::new(), BTreeMap::new(), Arc::new(SystemResolver))
+    }
+}
+
+impl Egress {
+    /// Checks what an operator wrote.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn new(
+        policies: &BTreeMap<String, PolicySpec>,
+        hosts: &BTreeMap<String, SocketAddr>,
+    ) -> Result<Self, InvalidNetwork> {
+        let policy = |(name, spec): (&String, &PolicySpec)| match Policy::new(name, spec) {
+            Ok(policy) => Ok((name.clone(), Arc::new(policy))),
+            Err(source) => Err(InvalidNetwork::Policy { name: name.clone(), source }),
+        };
+        let host = |(name, address): (&String, &SocketAddr)| match HostName::parse(name) {
+            Ok(read) => Ok((read, *address)),
+            Err(source) => Err(InvalidNetwork::Host { name: name.clone(), source }),
+        };
+        let policies = policies.iter().map(policy).collect::<Result<_, _>>()?;
+        let hosts = hosts.iter().map(host).collect::<Result<_, _>>()?;
+        Ok(Self::with_resolver(policies, hosts, Arc::new(SystemResolver)))
+    }
+
+    fn with_resolver(
+        policies: BTreeMap<String, Arc<Policy>>,
+        hosts: BTreeMap<HostName, SocketAddr>,
+        resolver: Arc<dyn Resolve>,
+    ) -> Self {
+        Self {
+            policies: Arc::new(policies),
+            none: Arc::new(Policy::none()),
+            dialer: Dialer::new(resolver, hosts),
+        }
+    }
+
+    /// A policy by its name; nothing, and `none`, is the one that allows nothing.
+    #[must_use]
+    pub fn policy(&self, name: &str) -> Option<Arc<Policy>> {
+        match name {
+            "" | "none" => Some(Arc::clone(&self.none)),
+            name => self.policies.get(name).map(Arc::clone),
+        }
+    }
+
+    /// The network of a sandbox under this policy. `observer` hears of every connection.
+    #[must_use]
+    pub fn gate(&self, policy: Arc<Policy>, observer: Option<Arc<dyn Observe>>) -> Gate {
+        Gate::new(policy, self.dialer.clone(), observer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which policies there are.
+
+    use super::*;
+
+    #[test]
+    fn a_policy_is_found_by_its_name_and_none_is_always_there() {
+        let spec: PolicySpec = toml::from_str("mode = \"allow\"\npresets = [\"pypi\"]").unwrap();
+        let egress = Egress::new(&[("build".to_owned(), spec)].into(), &BTreeMap::new()).unwrap();
+        assert_eq!(egress.policy("build").unwrap().name(), "build");
+        for name in ["", "none"] {
+            assert_eq!(*egress.policy(name).unwrap(), Policy::none());
+            assert_eq!(*Egress::default().policy(name).unwrap(), Policy::none());
+        }
+        assert!(egress.policy("other").is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let bad = Egress::new(
+            &[("build".to_owned(), PolicySpec { presets: vec!["x".into()], ..PolicySpec::default() })].into(),
+            &BTreeMap::new(),
+        );
+        assert!(matches!(bad, Err(InvalidNetwork::Policy { name, .. }) if name == "build"));
+        let hosts = [("127.0.0.1".to_owned(), "127.0.0.1:1".parse().unwrap())].into();
+        assert!(matches!(Egress::new(&BTreeMap::new(), &hosts), Err(InvalidNetwork::Host { .. })));
+    }
+}

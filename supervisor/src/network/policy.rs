@@ -1,0 +1,361 @@
+//! Policies: what an operator writes, checked once, and the rule for one connection. Pure.
+//!
+//! Of several rules that match, the one that says most about the name counts, whatever their order: an exact name
+//! before a wildcard, a longer wildcard before a shorter one. Two rules of one pattern and port that differ in their
+//! protocol are refused when the policy is made.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::denial::{Denial, DenialReason};
+use super::name::{HostName, InvalidName, NamePattern};
+use super::presets;
+
+/// Most rules of one policy, those of its presets included.
+const MAX_RULES: usize = 1024;
+/// Most bytes of a policy's name.
+const MAX_NAME: usize = 63;
+
+/// What a rule lets through, and how it is held to the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// TLS whose server name is the name that was asked for. The rest is the client's and the server's own.
+    Tls,
+    /// Plain HTTP/1 in which every request names the host that was asked for.
+    Http,
+    /// Any bytes.
+    Tcp,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tls => "tls",
+            Self::Http => "http",
+            Self::Tcp => "tcp",
+        })
+    }
+}
+
+/// What is let through at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Nothing.
+    #[default]
+    None,
+    /// What the rules name.
+    Allow,
+    /// Every public name and address, on every port.
+    Full,
+}
+
+/// A policy as an operator writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicySpec {
+    /// What is let through at all.
+    pub mode: Access,
+    /// Ready rules, by name.
+    pub presets: Vec<String>,
+    /// Rules of its own.
+    pub allow: Vec<RuleSpec>,
+    /// How much may be used.
+    pub budget: Budget,
+}
+
+/// How much of the network one sandbox may use. What is left out has no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Budget {
+    /// Bytes out of the sandbox, in its whole life.
+    pub bytes_up: Option<u64>,
+    /// Bytes into it.
+    pub bytes_down: Option<u64>,
+    /// Connections, in its whole life; those that are denied count too.
+    pub connections: Option<u64>,
+    /// Connections at a time, at most 128.
+    pub connections_at_once: Option<u32>,
+    /// Bytes in a second, both directions of all connections together.
+    pub bytes_per_second: Option<u64>,
+}
+
+/// A rule as an operator writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleSpec {
+    /// A name, or `*.name` for all below it.
+    pub host: String,
+    /// Ports. Without any: 443 for `tls`, 80 for `http`.
+    #[serde(default)]
+    pub ports: Vec<u16>,
+    /// How it is held to the name.
+    #[serde(default = "tls")]
+    pub protocol: Protocol,
+}
+
+fn tls() -> Protocol {
+    Protocol::Tls
+}
+
+/// Why a policy cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPolicy {
+    /// A policy's own name.
+    #[error("a policy's name has 1 to 63 of a-z, 0-9, `-` and `_`, and `none` is taken")]
+    Name,
+    /// There is no such preset.
+    #[error("there is no preset {name:?}; there are {}", presets::names().collect::<Vec<_>>().join(", "))]
+    Preset {
+        /// What was asked for.
+        name: String,
+    },
+    /// A rule's host.
+    #[error("the host {host:?} is no name and no `*.name`")]
+    Host {
+        /// What was written.
+        host: String,
+        /// What is wrong with it.
+        #[source]
+        source: InvalidName,
+    },
+    /// A rule for `tcp` must say which ports.
+    #[error("the rule for {host:?} has the protocol tcp and names no port")]
+    NoPort {
+        /// Whose.
+        host: String,
+    },
+    /// Nothing listens on port 0.
+    #[error("the rule for {host:?} names the port 0")]
+    PortZero {
+        /// Whose.
+        host: String,
+    },
+    /// Two rules that cannot both apply.
+    #[error("{host}:{port} is allowed as {one} and as {other}")]
+    Conflict {
+        /// The pattern.
+        host: String,
+        /// The port.
+        port: u16,
+        /// One protocol.
+        one: Protocol,
+        /// The other.
+        other: Protocol,
+    },
+    /// Rules that would never be looked at.
+    #[error("it has rules, but its mode is not allow")]
+    Unused,
+    /// A policy that allows nothing is called `none`.
+    #[error("its mode is allow, and it allows nothing")]
+    Empty,
+    /// A budget that lets nothing through.
+    #[error("its budget of {what} is 0\nhint: leave it out for no bound; the policy none has no network")]
+    Zero {
+        /// Of what.
+        what: &'static str,
+    },
+    /// Too much to look through for every connection.
+    #[error("it has more than {MAX_RULES} rules")]
+    TooMany,
+}
+
+/// One host pattern on one port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Which names; `None` for all of them, and for addresses.
+    pub pattern: Option<NamePattern>,
+    /// Which port.
+    pub port: u16,
+    /// How it is held to the name.
+    pub protocol: Protocol,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.pattern {
+            Some(pattern) => write!(f, "{} {pattern}:{}", self.protocol, self.port),
+            None => write!(f, "{} *:{}", self.protocol, self.port),
+        }
+    }
+}
+
+/// Where a program wants to connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A name it looked up.
+    Name(HostName),
+    /// An address it did not look up.
+    Address(IpAddr),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => name.fmt(f),
+            Self::Address(IpAddr::V4(address)) => address.fmt(f),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+/// A policy that was checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    name: String,
+    rules: Rules,
+    budget: Budget,
+}
+
+/// What a policy lets through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Rules {
+    Nothing,
+    Listed(Vec<Rule>),
+    Everything,
+}
+
+impl Policy {
+    /// The policy of a sandbox that was given none.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { name: "none".to_owned(), rules: Rules::Nothing, budget: Budget::default() }
+    }
+
+    /// Checks what an operator wrote.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(name: &str, spec: &PolicySpec) -> Result<Self, InvalidPolicy> {
+        let inside = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+        if !(1..=MAX_NAME).contains(&name.len()) || !name.bytes().all(inside) || name == "none" {
+            return Err(InvalidPolicy::Name);
+        }
+        spec.budget.check()?;
+        let has_rules = !spec.presets.is_empty() || !spec.allow.is_empty();
+        let rules = match spec.mode {
+            Access::Allow => Rules::Listed(rules(spec)?),
+            Access::None | Access::Full if has_rules => return Err(InvalidPolicy::Unused),
+            Access::None => Rules::Nothing,
+            Access::Full => Rules::Everything,
+        };
+        Ok(Self { name: name.to_owned(), rules, budget: spec.budget })
+    }
+
+    /// How much of it a sandbox may use.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// What the operator calls it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The rule by which a connection is let through, as far as its name and port tell.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn decide(&self, target: &Target, port: u16) -> Result<Rule, Denial> {
+        let deny = |reason| Denial::new(reason, &self.name, target, port);
+        let rules = match &self.rules {
+            Rules::Nothing => return Err(deny(DenialReason::NetworkOff)),
+            Rules::Everything => return Ok(Rule { pattern: None, port, protocol: Protocol::Tcp }),
+            Rules::Listed(rules) => rules,
+        };
+        let Target::Name(name) = target else { return Err(deny(DenialReason::AddressLiteral)) };
+        let named = || {
+            let specificity = |rule: &&Rule| {
+                let pattern = rule.pattern.as_ref().filter(|pattern| pattern.matches(name))?;
+                Some(pattern.specificity())
+            };
+            rules.iter().filter_map(move |rule| Some((specificity(&rule)?, rule)))
+        };
+        let rule = named().filter(|(_, rule)| rule.port == port).max_by_key(|(specificity, _)| *specificity);
+        match (rule, named().next()) {
+            (Some((_, rule)), _) => Ok(rule.clone()),
+            (None, Some((_, other))) => Err(deny(DenialReason::Port).by(other)),
+            (None, None) => Err(deny(DenialReason::NotAllowed)),
+        }
+    }
+}
+
+impl Budget {
+    fn check(&self) -> Result<(), InvalidPolicy> {
+        let amounts = [
+            ("bytes_up", self.bytes_up),
+            ("bytes_down", self.bytes_down),
+            ("connections", self.connections),
+            ("connections_at_once", self.connections_at_once.map(u64::from)),
+            ("bytes_per_second", self.bytes_per_second),
+        ];
+        match amounts.into_iter().find(|(_, amount)| *amount == Some(0)) {
+            Some((what, _)) => Err(InvalidPolicy::Zero { what }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn rules(spec: &PolicySpec) -> Result<Vec<Rule>, InvalidPolicy> {
+    let mut protocols: BTreeMap<(NamePattern, u16), Protocol> = BTreeMap::new();
+    let mut add = |pattern: &NamePattern, port: u16, protocol: Protocol| match protocols
+        .insert((pattern.clone(), port), protocol)
+    {
+        Some(one) if one != protocol => {
+            Err(InvalidPolicy::Conflict { host: pattern.to_string(), port, one, other: protocol })
+        }
+        _ if protocols.len() > MAX_RULES => Err(InvalidPolicy::TooMany),
+        _ => Ok(()),
+    };
+    for preset in &spec.presets {
+        let hosts = presets::hosts(preset).ok_or_else(|| InvalidPolicy::Preset { name: preset.clone() })?;
+        for host in hosts {
+            let pattern = pattern(host.pattern)?;
+            for port in default_ports(host.protocol) {
+                add(&pattern, *port, host.protocol)?;
+            }
+        }
+    }
+    for rule in &spec.allow {
+        let host = || rule.host.clone();
+        let pattern = pattern(&rule.host)?;
+        let ports = if rule.ports.is_empty() { default_ports(rule.protocol) } else { &rule.ports };
+        if ports.is_empty() {
+            return Err(InvalidPolicy::NoPort { host: host() });
+        }
+        for port in ports {
+            if *port == 0 {
+                return Err(InvalidPolicy::PortZero { host: host() });
+            }
+            add(&pattern, *port, rule.protocol)?;
+        }
+    }
+    if protocols.is_empty() {
+        return Err(InvalidPolicy::Empty);
+    }
+    Ok(protocols
+        .into_iter()
+        .map(|((pattern, port), protocol)| Rule { pattern: Some(pattern), port, protocol })
+        .collect())
+}
+
+fn pattern(host: &str) -> Result<NamePattern, InvalidPolicy> {
+    NamePattern::parse(host).map_err(|source| InvalidPolicy::Host { host: host.to_owned(), source })
+}
+
+fn default_ports(protocol: Protocol) -> &'static [u16] {
+    match protocol {
+        Protocol::Tls => &[443],
+        Protocol::Http => &[80],
+        Protocol::Tcp => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests;
