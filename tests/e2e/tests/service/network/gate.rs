@@ -59,10 +59,10 @@ impl Ran {
         self.stdout.trim_end().to_owned()
     }
 
-    /// It failed, and said `words`, in whatever case and with whatever between them.
+    /// It failed with this code and said `words`, in whatever case, on either stream: pip tells on its standard output.
     pub fn assert_told(&self, code: i32, words: &str) {
         assert_eq!(self.code, Some(code), "{self:?}");
-        let said: String = self.stderr.to_lowercase().replace('_', " ");
+        let said = format!("{}\n{}", self.stdout, self.stderr).to_lowercase().replace('_', " ");
         assert!(said.contains(words), "{words:?} is not in {self:?}");
     }
 }
