@@ -67,7 +67,11 @@ async fn connections_of_two_executions_at_once_are_never_taken_for_each_others()
     }
     let told: Vec<_> = counts.into_iter().collect();
     let [((one, first), ones), ((two, second), twos)] = &told[..] else { panic!("{told:?}") };
-    assert_eq!((one.as_str(), two.as_str()), ("http one.example.com:80", "http two.example.com:80"), "{told:?}");
+    assert_eq!(
+        (one.as_str(), two.as_str()),
+        ("http one.example.com:80", "http two.example.com:80"),
+        "{told:?}"
+    );
     assert_eq!((*ones, *twos), (connections(), connections()), "{told:?}");
     assert!(*first != 0 && *second != 0 && first != second, "{told:?}");
     gate.close().await;

@@ -132,9 +132,10 @@ END"#;
     let line = format!("{install} gatekeeper >&2 && {used}");
     assert_eq!(gate.shell(&sandbox, &line, "").await.printed(), "from a wheel");
     let heard = index.heard();
-    for asked in
-        ["GET pypi.org /simple/gatekeeper/", "GET files.pythonhosted.org /packages/gatekeeper-1.0-py3-none-any.whl"]
-    {
+    for asked in [
+        "GET pypi.org /simple/gatekeeper/",
+        "GET files.pythonhosted.org /packages/gatekeeper-1.0-py3-none-any.whl",
+    ] {
         assert!(heard.iter().any(|heard| heard == asked), "{asked} is not in {heard:?}");
     }
 
@@ -172,7 +173,8 @@ async fn npm_installs_a_package_from_its_own_registry_and_from_no_other() {
     // What is not asked for here takes npm a while.
     let install = "NODE_EXTRA_CA_CERTS=~/ca.pem npm install --no-audit --no-fund --no-update-notifier";
     let used = "node -p 'require(\"gatekeeper\")'";
-    let line = format!("mkdir project && cd project && npm init -y >&2 && {install} gatekeeper >&2 && {used}");
+    let line =
+        format!("mkdir project && cd project && npm init -y >&2 && {install} gatekeeper >&2 && {used}");
     assert_eq!(gate.shell(&sandbox, &line, "").await.printed(), "from a package");
     let heard = registry.heard();
     assert!(heard.iter().any(|heard| heard == "GET registry.npmjs.org /gatekeeper"), "{heard:?}");

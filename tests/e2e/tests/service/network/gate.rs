@@ -47,7 +47,7 @@ pub struct Gate {
 /// How a program ended.
 #[derive(Debug)]
 pub struct Ran {
-    pub code: Option<i32>,
+    pub code: Option<u32>,
     pub stdout: String,
     pub stderr: String,
 }
@@ -60,7 +60,7 @@ impl Ran {
     }
 
     /// It failed with this code and said `words`, in whatever case, on either stream: pip tells on its standard output.
-    pub fn assert_told(&self, code: i32, words: &str) {
+    pub fn assert_told(&self, code: u32, words: &str) {
         assert_eq!(self.code, Some(code), "{self:?}");
         let said = format!("{}\n{}", self.stdout, self.stderr).to_lowercase().replace('_', " ");
         assert!(said.contains(words), "{words:?} is not in {self:?}");
@@ -78,7 +78,9 @@ impl Gate {
             format!("network.policies={{ test = {{ mode = \"allow\", {allow} }} }}"),
             format!("network.hosts={{ {} }}", hosts.join(", ")),
             // Nothing waits ready: every sandbox is restored from the snapshot when it is asked for.
-            format!("pool.templates={{ {template} = {{ parked_low = 0, parked_high = 0, prespawned = 0 }} }}"),
+            format!(
+                "pool.templates={{ {template} = {{ parked_low = 0, parked_high = 0, prespawned = 0 }} }}"
+            ),
             format!("sandbox.default_template={template}"),
             "telemetry.log_format=json".to_owned(),
         ];

@@ -6,7 +6,8 @@ use rekindle_e2e::site::Site;
 
 use super::gate::Gate;
 
-const RULES: &str = "allow = [{ host = \"plain.example.com\", protocol = \"http\" }, { host = \"secure.example.com\" }]";
+const RULES: &str =
+    "allow = [{ host = \"plain.example.com\", protocol = \"http\" }, { host = \"secure.example.com\" }]";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_another_host_or_a_tunnel_does_not_get_a_request_out() {
@@ -108,7 +109,8 @@ print(client.recv(5).decode())
 "#,
         site.address().port()
     );
-    let expected = ["PermissionError", "PermissionError", "PermissionError", "ConnectionRefusedError", "local"];
+    let expected =
+        ["PermissionError", "PermissionError", "PermissionError", "ConnectionRefusedError", "local"];
     assert_eq!(gate.python(&sandbox, &source).await, expected);
     assert_eq!(site.connections(), 0);
     gate.close().await;
