@@ -18,6 +18,7 @@ use tower::service_fn;
 use crate::v1::executions_client::ExecutionsClient;
 use crate::v1::files_client::FilesClient;
 use crate::v1::host_client::HostClient;
+use crate::v1::network_client::NetworkClient;
 use crate::v1::sandboxes_client::SandboxesClient;
 
 /// How long a connection may take.
@@ -151,6 +152,8 @@ pub struct Client {
     pub executions: ExecutionsClient<Transport>,
     /// Files in them.
     pub files: FilesClient<Transport>,
+    /// What they reach outside of them.
+    pub network: NetworkClient<Transport>,
     /// Facts about the host.
     pub host: HostClient<Transport>,
 }
@@ -174,6 +177,7 @@ impl Client {
             sandboxes: SandboxesClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
             executions: ExecutionsClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
             files: FilesClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
+            network: NetworkClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
             host: HostClient::new(transport).max_decoding_message_size(MAX_MESSAGE),
         })
     }

@@ -98,6 +98,9 @@ impl Execution {
         let system = |error: io::Error| Failure::system("prepare an execution", &error);
         let limits = (spec.memory_bytes, spec.pids);
         let group = agent.executions.group(&agent.cgroups, id, limits).map_err(system)?;
+        if let Some(group) = &group {
+            agent.executions.label(group, spec.label);
+        }
         let started = Instant::now();
         let claimed = interpreters::claim(agent, &spec, group.as_ref(), untouched).await.map_err(system)?;
         let warmed = claimed.is_some();

@@ -1,6 +1,6 @@
 //! The executions that run now, so that signals and resizes find them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +27,9 @@ pub struct RunningExecution {
     /// Its terminal.
     pub terminal: Option<OwnedFd>,
 }
+
+/// Cgroups of executions that are remembered, also after their end: what they left behind may still connect.
+const MAX_OWNERS: usize = 4096;
 
 /// The right to run, of which there are [`MAX_EXECUTIONS`].
 pub type Slot = OwnedSemaphorePermit;
@@ -76,6 +79,8 @@ pub struct Executions {
     spare: Mutex<Option<ExecutionGroup>>,
     /// Executions whose host has its result while they are still tidied up.
     tidying: watch::Sender<usize>,
+    /// The host's numbers for executions, by the ids of their cgroups. Ids grow, and none is used twice.
+    owners: Mutex<BTreeMap<u64, u64>>,
 }
 
 impl Default for Executions {
@@ -86,6 +91,7 @@ impl Default for Executions {
             running: Mutex::default(),
             spare: Mutex::default(),
             tidying: watch::Sender::default(),
+            owners: Mutex::default(),
         }
     }
 }
@@ -127,13 +133,19 @@ impl Executions {
         }
     }
 
-    /// The execution that runs in the cgroup of this id.
+    /// Remembers the host's number for the execution that is about to run in a group. Before its program can connect.
+    pub fn label(&self, group: &ExecutionGroup, label: u64) {
+        let Some(cgroup) = group.id().filter(|_| label != 0) else { return };
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.insert(cgroup, label);
+        while owners.len() > MAX_OWNERS {
+            owners.pop_first();
+        }
+    }
+
+    /// The host's number for the execution that ran last in the cgroup of this id.
     pub fn in_cgroup(&self, cgroup: u64) -> Option<u64> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_in = |execution: &RunningExecution| {
-            execution.group.as_ref().and_then(ExecutionGroup::id) == Some(cgroup)
-        };
-        running.iter().find(|(_, execution)| is_in(execution)).map(|(id, _)| *id)
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner).get(&cgroup).copied()
     }
 
     /// Completes when nothing is being tidied up.

@@ -62,6 +62,8 @@ pub struct Spec {
     pub pids: u32,
     /// Whether its interpreter must be started for it.
     pub plain: bool,
+    /// The host's own number for it.
+    pub label: u64,
     /// Whether it runs as the sandbox's own user.
     pub usual_user: bool,
 }
@@ -105,6 +107,7 @@ impl Spec {
             memory_bytes: request.memory_bytes,
             pids: request.pids,
             plain: request.plain_interpreter,
+            label: request.label,
             usual_user,
             account,
         })
@@ -129,6 +132,7 @@ impl Spec {
             memory_bytes: 0,
             pids: 0,
             plain: true,
+            label: 0,
             usual_user: false,
         }
     }

@@ -11,7 +11,6 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use nix::sys::socket::{getsockopt, sockopt};
 use rekindle_protocol::frame;
 use rekindle_protocol::mux::Stream;
@@ -20,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use super::denials::Denials;
 use super::{Network, attribution};
 use crate::agent::Agent;
 
@@ -37,6 +37,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What captured connections share.
 pub(super) struct Capture {
     pub(super) agent: Arc<Agent>,
+    /// Where programs can read what was denied.
+    pub(super) denials: Option<Denials>,
     pub(super) places: Arc<Semaphore>,
 }
 
@@ -76,7 +78,13 @@ async fn connection(capture: &Capture, mut client: TcpStream, from: SocketAddr) 
     frame::write(&mut stream, &request).await.map_err(io::Error::other)?;
     match relay(&mut client, stream).await {
         Ok(None) => Ok(()),
-        Ok(Some(reply)) => say_no(&mut client, &reply).await,
+        Ok(Some(denied)) => {
+            // First written down: a program that has read the refusal finds it.
+            if let Some(denials) = &capture.denials {
+                denials.add(&denied.record);
+            }
+            say_no(&mut client, &denied.reply).await
+        }
         Err(error) => {
             let _ = reset(&client);
             Err(error)
@@ -84,8 +92,8 @@ async fn connection(capture: &Capture, mut client: TcpStream, from: SocketAddr) 
     }
 }
 
-/// Moves bytes to the end of both directions; or, when the host denies the connection, returns what the client is sent.
-async fn relay(client: &mut TcpStream, stream: Stream) -> io::Result<Option<Bytes>> {
+/// Moves bytes to the end of both directions; or, when there is no connection, returns the host's word on that.
+async fn relay(client: &mut TcpStream, stream: Stream) -> io::Result<Option<wire::EgressDenied>> {
     let (mut from_host, mut to_host) = tokio::io::split(stream);
     let (mut from_client, mut to_client) = client.split();
     let up = async {
@@ -99,10 +107,14 @@ async fn relay(client: &mut TcpStream, stream: Stream) -> io::Result<Option<Byte
             Some(Verdict::Accepted(_)) => {
                 copy(&mut from_host, &mut to_client).await?;
                 to_client.shutdown().await?;
-                Ok::<Option<Bytes>, io::Error>(None)
+                Ok::<_, io::Error>(None)
             }
-            Some(Verdict::Denied(denied)) => Ok(Some(denied.reply)),
-            Some(Verdict::Failed(_)) | None => Err(io::ErrorKind::ConnectionRefused.into()),
+            Some(Verdict::Denied(denied)) => Ok(Some(denied)),
+            Some(Verdict::Failed(failed)) => {
+                // It has no record: nobody has denied it.
+                Ok(Some(wire::EgressDenied { reply: failed.reply, ..wire::EgressDenied::default() }))
+            }
+            None => Err(io::ErrorKind::ConnectionRefused.into()),
         }
     };
     tokio::pin!(up, down);

@@ -10,6 +10,7 @@
 
 mod attribution;
 mod capture;
+mod denials;
 mod interface;
 mod message;
 mod names;
@@ -68,12 +69,14 @@ impl Network {
 pub struct Prepared {
     capture: Vec<std::net::TcpListener>,
     resolver: Vec<std::net::UdpSocket>,
+    /// The guest is the agent's own.
+    init: bool,
 }
 
 /// Makes device, sockets and rules; where the guest is the agent's own, names are asked for here from now on. `None`
 /// where the kernel refuses: one of somebody's own may lack what it takes, and programs find no network then.
 pub fn set_up(init: bool) -> Option<Prepared> {
-    let prepared = prepare().and_then(|prepared| {
+    let prepared = prepare(init).and_then(|prepared| {
         if init {
             std::fs::write("/etc/resolv.conf", format!("nameserver {RESOLVER}\n"))?;
         }
@@ -88,7 +91,7 @@ pub fn set_up(init: bool) -> Option<Prepared> {
     }
 }
 
-fn prepare() -> io::Result<Prepared> {
+fn prepare(init: bool) -> io::Result<Prepared> {
     // A route leads to the device only once nothing can get there. Loopback comes up with it, which the sockets need.
     rules::set_up()?;
     interface::set_up()?;
@@ -105,7 +108,7 @@ fn prepare() -> io::Result<Prepared> {
     for (key, value) in [("nf_conntrack_tcp_timeout_time_wait", "1"), ("nf_conntrack_max", "16384")] {
         let _ = std::fs::write(format!("/proc/sys/net/netfilter/{key}"), value);
     }
-    Ok(Prepared { capture, resolver })
+    Ok(Prepared { capture, resolver, init })
 }
 
 /// Begins to serve. Needs the event loop.
@@ -115,6 +118,7 @@ fn prepare() -> io::Result<Prepared> {
 pub fn serve(agent: &Arc<Agent>, prepared: Prepared) -> io::Result<()> {
     let capture = Arc::new(capture::Capture {
         agent: Arc::clone(agent),
+        denials: prepared.init.then(denials::Denials::default),
         places: Arc::new(Semaphore::new(capture::MAX_CONNECTIONS)),
     });
     for listener in prepared.capture {

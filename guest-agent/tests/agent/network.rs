@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rekindle::network::{Access, Egress, PolicySpec, Protocol, RuleSpec};
+use rekindle::network::{Access, Egress, Gate, PolicySpec, Protocol, RuleSpec};
 use rekindle_protocol::frame;
 use rekindle_protocol::wire::{EgressRequest, egress_request::Target};
 use rekindle_test_support::skip;
@@ -54,20 +54,19 @@ async fn can(agent: &Agent) -> Option<&'static str> {
 }
 
 /// Serves a policy whose names lead to this server.
-fn serve(agent: &Agent, server: SocketAddr) -> Arc<Egress> {
+fn serve(agent: &Agent, server: SocketAddr) -> Arc<Gate> {
     let rule = |host: &str, port, protocol| RuleSpec { host: host.to_owned(), ports: vec![port], protocol };
     let spec = PolicySpec {
         mode: Access::Allow,
-        presets: Vec::new(),
         allow: vec![rule("plain.example.com", 80, Protocol::Http), rule("raw.example.com", 7, Protocol::Tcp)],
+        ..PolicySpec::default()
     };
     let hosts: BTreeMap<String, SocketAddr> =
         ["plain.example.com", "raw.example.com"].map(|name| (name.to_owned(), server)).into();
-    let egress = Arc::new(Egress::new(&[("test".to_owned(), spec)].into(), &hosts).expect("a network"));
-    let policy = egress.policy("test").expect("the policy");
-    let (serving, streams) = (Arc::clone(&egress), agent.client.take_streams());
-    tokio::spawn(async move { serving.serve(streams, policy).await });
-    egress
+    let egress = Egress::new(&[("test".to_owned(), spec)].into(), &hosts).expect("a network");
+    let gate = Arc::new(egress.gate(egress.policy("test").expect("the policy"), None));
+    tokio::spawn(Arc::clone(&gate).serve(agent.client.take_streams()));
+    gate
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,14 +193,12 @@ async fn a_connection_belongs_to_the_execution_whose_program_made_it() {
              try: connection.recv(1)\nexcept ConnectionResetError: pass"
         ))
     };
-    let started = async |port: u16| {
-        let mut execution = agent.client.execute(connect(port)).await.expect("started");
-        let id = execution.started().execution;
+    let run = async |port: u16, label: u64| {
+        let request = rekindle::agent::ExecuteRequest { label, ..connect(port) };
+        let mut execution = agent.client.execute(request).await.expect("started");
         while execution.next().await.expect("no failure").is_some() {}
-        id
     };
-    let (one, other) = tokio::join!(started(1001), started(1002));
+    tokio::join!(run(1001, 71), run(1002, 72));
     let told = tokio::time::timeout(SOON, told).await.expect("no hang").expect("no panic");
-    assert_ne!(one, other);
-    assert_eq!(told, BTreeMap::from([(1001, one), (1002, other)]));
+    assert_eq!(told, BTreeMap::from([(1001, 71), (1002, 72)]));
 }

@@ -3,7 +3,7 @@
 //! The multiplexer flushes after every frame, and every write to a guest's channel, or from it, leaves the virtual
 //! machine and wakes somebody. So its flushes do nothing here; [`Cork::pull`] writes what has gathered, once the
 //! multiplexer is done. What the peer does not wait for goes with the next frame that it does wait for: pings,
-//! their answers, and a host's agreement to the end of a stream. Pieces of files are not gathered where
+//! their answers, and a host's agreement to the end of a stream that it has opened. Pieces of files are not gathered where
 //! the stream takes several parts in one write: each is worth a write, with what has gathered before it.
 //!
 //! What a host reads is looked at, too: the multiplexer keeps each body that nobody has read in an allocation of its
@@ -219,10 +219,11 @@ impl Frames {
 
     /// Whether the peer waits for the frame with this head.
     fn is_waited_for(&self) -> bool {
-        let [_, kind, first, second, ..] = self.head;
-        // A host that means the end itself resets the stream: its half alone it ends only when the guest has
-        // ended the other.
-        let agrees = self.side == Side::Host && kind == DATA && [first, second] == END && self.body == 0;
+        let [_, kind, first, second, _, _, _, stream, ..] = self.head;
+        let ends = kind == DATA && [first, second] == END && self.body == 0;
+        // Of a stream that it has opened, with an odd number, a host that means the end itself resets it: its half alone
+        // it ends only when the guest has ended the other. The end of a connection to the outside is waited for.
+        let agrees = self.side == Side::Host && ends && stream % 2 == 1;
         kind != PING && !agrees
     }
 }

@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         "Use a server",
         &[
             "create", "exec", "attach", "jobs", "kill", "put", "get", "ls", "ps", "rm", "inspect",
-            "timeline", "watch", "pause", "resume", "timeout",
+            "timeline", "egress", "network", "watch", "pause", "resume", "timeout",
         ],
     ),
     ("Operate a host", &["serve", "status", "top", "usage", "template", "token", "config"]),

@@ -10,7 +10,7 @@ use rekindle::agent::{
     AgentError, Code, Command, EnvVar, Event, ExecuteRequest, Finished, GuestPath, Language, OutputStream,
     Program, SandboxLimits, Stdin, StdinWriter, TransferPatience, UploadOptions,
 };
-use rekindle::network::{Egress, Policy};
+use rekindle::network::{Egress, Gate, NetworkSummary};
 use rekindle::vm::{self, Death, Identity, Lost, Vm};
 use rekindle_api::v1::ExecuteResponse;
 use rekindle_protocol::limits::DEFAULT_OUTPUT_LIMIT;
@@ -27,6 +27,8 @@ use super::stages::{Breakdown, StageClock};
 
 /// Largest file `--get` brings out.
 const MAX_GET_BYTES: u64 = 64 * 1024 * 1024 * 1024;
+/// The number of the only execution.
+const EXECUTION: u64 = 1;
 /// Processes of a sandbox: a fork bomb ends here instead of at the guest's own limit.
 const SANDBOX_PIDS: u32 = 512;
 /// Its wall-clock limit, where none is given.
@@ -59,7 +61,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
              hint: leave it out, or use a template with more memory_mib"
         );
     }
-    let (egress, policy) = network(&options)?;
+    let gate = network(&options)?;
     stages.stage("setup");
     let limits = SandboxLimits {
         memory_bytes: options.program.memory.unwrap_or(0),
@@ -84,9 +86,9 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
             .context("the sandbox could not be restored")?
     };
     stages.take(vm.timings());
-    let streams = vm.agent().take_streams();
     // It ends with the machine's session.
-    tokio::spawn(async move { egress.serve(streams, policy).await });
+    tokio::spawn(Arc::clone(&gate).serve(vm.agent().take_streams()));
+    gate.journal().begin(EXECUTION);
     // A file that cannot be brought out must not cost the program's output.
     let mut fetched = Ok(());
     let ended = tokio::select! {
@@ -103,7 +105,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     let machine = vm.usage().await;
     let (end, response) = match ended {
         Ok(finished) => {
-            let response = response(&finished);
+            let response = response(&finished, &gate.journal().end(EXECUTION));
             (End::of(&response)?, response)
         }
         Err(error) => match lost(&vm, &error).await {
@@ -138,7 +140,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
 }
 
 /// The policy that was asked for, of the configuration that a server on this machine would have.
-fn network(options: &RunOptions) -> anyhow::Result<(Egress, Arc<Policy>)> {
+fn network(options: &RunOptions) -> anyhow::Result<Arc<Gate>> {
     let egress = match options.network {
         None => Egress::default(),
         Some(_) => {
@@ -153,7 +155,7 @@ fn network(options: &RunOptions) -> anyhow::Result<(Egress, Arc<Policy>)> {
             "there is no network policy {name:?}\nhint: add [network.policies.{name}] to the configuration"
         )
     })?;
-    Ok((egress, policy))
+    Ok(Arc::new(egress.gate(policy, None)))
 }
 
 /// Everything between restore and destroy.
@@ -220,8 +222,8 @@ async fn fetch(vm: &Vm, guest: &GuestPath, local: &Path) -> anyhow::Result<()> {
 }
 
 /// The answer a server would give.
-fn response(finished: &Finished) -> ExecuteResponse {
-    let mut response = rekindle::grpc::execute_response(String::new(), finished, false);
+fn response(finished: &Finished, network: &NetworkSummary) -> ExecuteResponse {
+    let mut response = rekindle::grpc::execute_response(String::new(), finished, network);
     // What was spilled is gone with the machine.
     for output in [&mut response.stdout, &mut response.stderr].into_iter().flatten() {
         output.spilled_path.clear();
@@ -283,6 +285,7 @@ fn request(options: &RunOptions) -> anyhow::Result<ExecuteRequest> {
         |(name, value): &(String, String)| EnvVar { name: name.clone().into(), value: value.clone().into() };
     let timeout = asked.timeout.unwrap_or(TIMEOUT);
     Ok(ExecuteRequest {
+        label: EXECUTION,
         program: Some(program),
         env: asked.env.iter().map(variable).collect(),
         cwd: asked.cwd.clone().into(),

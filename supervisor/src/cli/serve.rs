@@ -76,7 +76,12 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     raise_open_files(&config, machines(&budgets, smallest.unwrap_or(1).into()));
     let host = Arc::new(setup.host);
     let pool = Pool::start(host, templates, budgets);
-    let service = Service::new(service_config(&config, default)?, pool, ledger, Arc::clone(&metrics));
+    let service = Service::new(
+        service_config(&config, default, Arc::clone(&audit))?,
+        pool,
+        ledger,
+        Arc::clone(&metrics),
+    );
 
     let listeners = listen(&config, &dirs).await?;
     let tls = listeners.tls();
@@ -218,7 +223,11 @@ fn pool_config(config: &ServerConfig, run_dir: &Path) -> PoolConfig {
     }
 }
 
-fn service_config(config: &ServerConfig, default_template: TemplateName) -> anyhow::Result<ServiceConfig> {
+fn service_config(
+    config: &ServerConfig,
+    default_template: TemplateName,
+    audit: Arc<Audit>,
+) -> anyhow::Result<ServiceConfig> {
     let seconds = Duration::from_secs;
     let sandbox = &config.sandbox;
     Ok(ServiceConfig {
@@ -241,6 +250,7 @@ fn service_config(config: &ServerConfig, default_template: TemplateName) -> anyh
         timeline_entries: sandbox.timeline_entries,
         call_rate: CallRate::new(config.auth.max_calls_per_second, config.auth.max_calls_burst),
         network: Egress::new(&config.network.policies, &config.network.hosts)?,
+        audit,
     })
 }
 

@@ -53,6 +53,9 @@ pub struct CreateOptions {
     /// What it allows: create, exec, files, admin
     #[arg(long = "scope", value_name = "SCOPE,…", value_delimiter = ',', required = true)]
     scopes: Vec<Scope>,
+    /// A network policy its sandboxes may have, by its name, or * for all; repeatable, none when left out
+    #[arg(long = "network", value_name = "NAME,…", value_delimiter = ',')]
+    networks: Vec<String>,
     /// How long it works, such as 12h, 30d or 2030-01-31T00:00:00Z; never when left out
     #[arg(long, value_name = "WHEN", value_parser = expiry)]
     expires: Option<Timestamp>,
@@ -125,6 +128,7 @@ fn create(options: CreateOptions) -> anyhow::Result<()> {
             max_memory_mib: options.max_memory.map(mib),
             max_disk_mib: options.max_disk.map(mib),
         },
+        networks: options.networks,
         expires: options.expires,
     };
     let created = tokens::create(&path, &new)?;
@@ -191,6 +195,7 @@ fn row_json(token: &Token, now: Timestamp) -> serde_json::Value {
         "tenant": token.tenant,
         "scopes": token.scopes,
         "quota": token.quota,
+        "networks": token.networks,
         "expires": token.expires.map(|time| time.to_string()),
         "expired": token.is_expired(now),
     })

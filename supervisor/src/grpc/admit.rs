@@ -43,7 +43,7 @@ const PUBLIC: [&str; 3] = [
 const PACKAGE: &str = "/rekindle.v1.";
 
 /// Methods of the API, as the audit log and the metrics name them.
-const METHODS: [&str; 28] = [
+const METHODS: [&str; 30] = [
     "Sandboxes/Create",
     "Sandboxes/Get",
     "Sandboxes/List",
@@ -69,14 +69,21 @@ const METHODS: [&str; 28] = [
     "Files/Remove",
     "Files/MakeDir",
     "Files/Move",
+    "Network/Update",
+    "Network/Connections",
     "Host/ListTemplates",
     "Host/Status",
     "Host/Usage",
 ];
 
 /// Methods that answer as long as they like; all others answer once.
-const STREAMS: [&str; 4] =
-    ["Sandboxes/ExecuteStream", "Executions/Attach", "Files/Download", "Sandboxes/Watch"];
+const STREAMS: [&str; 5] = [
+    "Sandboxes/ExecuteStream",
+    "Executions/Attach",
+    "Files/Download",
+    "Network/Connections",
+    "Sandboxes/Watch",
+];
 
 /// The name of a method that does not exist: what a caller makes up is neither logged nor counted by.
 const UNKNOWN: &str = "unknown";

@@ -11,7 +11,7 @@ use super::connection::Peer;
 use super::revoke::Standing;
 use crate::config::refresh::Refresh;
 use crate::config::tokens::{Denied, Scope, Token, TokenFile};
-use crate::service::{Caller, Quotas, Scopes};
+use crate::service::{Caller, Networks, Quotas, Scopes};
 
 /// The scheme of the `authorization` header.
 const BEARER: &str = "Bearer ";
@@ -114,6 +114,10 @@ fn caller(token: &Token) -> Caller {
             milli_cpus: token.quota.max_milli_cpus,
             memory_mib: token.quota.max_memory_mib,
             disk_mib: token.quota.max_disk_mib,
+        },
+        networks: match token.networks.iter().any(|name| name == "*") {
+            true => Networks::All,
+            false => Networks::Named(token.networks.clone()),
         },
     }
 }

@@ -170,7 +170,9 @@ impl CallRecord {
             Ok(_) => self.tell(Decision::Allowed, None, Code::Ok),
             Err(error) => {
                 let decision = match error.kind() {
-                    ErrorKind::MissingScope | ErrorKind::UnknownSandbox => Decision::Denied,
+                    ErrorKind::MissingScope | ErrorKind::NetworkForbidden | ErrorKind::UnknownSandbox => {
+                        Decision::Denied
+                    }
                     _ => Decision::Rejected,
                 };
                 self.tell(decision, Some(error.word()), status::code(error));

@@ -99,6 +99,9 @@ impl Host for HostApi {
             bytes_in: usage.bytes_in,
             bytes_out: usage.bytes_out,
             running,
+            connections: usage.connections,
+            network_bytes_up: usage.network_bytes_up,
+            network_bytes_down: usage.network_bytes_down,
         });
         Ok(Response::new(v1::HostUsageResponse { tenants: tenants.collect() }))
     }

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use rekindle_api::time::{duration, timestamp};
 use rekindle_api::{Timestamp, v1};
 
-use super::status;
+use super::{network, status};
 use crate::agent::{DiagnosisKind, FileInfo, FileKind, Finished, Interpreter, Outcome, Output};
+use crate::network::NetworkSummary;
 use crate::pool::StartKind;
 use crate::service::{
     End, EndReason, Executed, JobState, JobView, SandboxEvent, SandboxEventKind, SandboxState, SandboxView,
@@ -44,6 +45,10 @@ pub(super) fn sandbox(view: SandboxView) -> v1::Sandbox {
             bytes_in: view.usage.bytes_in,
             bytes_out: view.usage.bytes_out,
             running_time: Some(duration(view.usage.running)),
+            connections: view.usage.connections,
+            connections_denied: view.usage.connections_denied,
+            network_bytes_up: view.usage.network_bytes_up,
+            network_bytes_down: view.usage.network_bytes_down,
         }),
         start: Some(start(&view.start)),
         tenant: view.tenant,
@@ -104,7 +109,8 @@ fn outcome(outcome: Outcome) -> v1::ExecutionOutcome {
 
 /// A finished execution.
 pub(super) fn executed(executed: &Executed) -> v1::ExecuteResponse {
-    execute_response(executed.execution.to_string(), &executed.finished, executed.replayed)
+    let Executed { execution, finished, network, replayed } = executed;
+    v1::ExecuteResponse { replayed: *replayed, ..execute_response(execution.to_string(), finished, network) }
 }
 
 /// A detached execution.
@@ -131,8 +137,12 @@ pub(super) fn detached(job: JobView) -> v1::DetachedExecution {
 
 /// The answer to an execution that has ended.
 #[must_use]
-pub fn execute_response(execution: String, finished: &Finished, replayed: bool) -> v1::ExecuteResponse {
-    let Finished { outcome: ended, stdout, stderr, usage, diagnosis, interpreter } = finished;
+pub fn execute_response(
+    execution: String,
+    finished: &Finished,
+    network: &NetworkSummary,
+) -> v1::ExecuteResponse {
+    let Finished { outcome: ended, stdout, stderr, usage, interpreter, .. } = finished;
     v1::ExecuteResponse {
         execution,
         outcome: Some(outcome(*ended)),
@@ -143,19 +153,35 @@ pub fn execute_response(execution: String, finished: &Finished, replayed: bool) 
             cpu_time: Some(duration(Duration::from_micros(usage.cpu_micros))),
             memory_peak_bytes: usage.peak_memory_bytes,
         }),
-        diagnosis: diagnosis.as_ref().map(|diagnosis| v1::Diagnosis {
-            kind: match diagnosis.kind {
-                DiagnosisKind::MissingModule => "missing_module",
-                DiagnosisKind::SyntaxError => "syntax_error",
-                DiagnosisKind::UncaughtException => "uncaught_exception",
-                DiagnosisKind::MissingCommand => "missing_command",
-            }
-            .to_owned(),
-            subject: diagnosis.subject.clone(),
-        }),
+        diagnosis: diagnosis(finished, network),
         warm_interpreter: *interpreter == Some(Interpreter::Warmed),
-        replayed,
+        replayed: false,
+        network: (network.connections > 0).then(|| network::summary(network)),
     }
+}
+
+/// What a failure looks like. A program that failed after a connection of its was denied most likely failed of that,
+/// unless it did not even begin.
+fn diagnosis(finished: &Finished, network: &NetworkSummary) -> Option<v1::Diagnosis> {
+    let word =
+        |kind: &str, subject: &str| v1::Diagnosis { kind: kind.to_owned(), subject: subject.to_owned() };
+    let seen = finished.diagnosis.as_ref();
+    let began = seen.is_none_or(|seen| seen.kind == DiagnosisKind::UncaughtException);
+    if let Some(denial) = network.denials.first()
+        && finished.outcome != Outcome::Exited(0)
+        && began
+    {
+        return Some(word("network_denied", &denial.host));
+    }
+    seen.map(|seen| {
+        let kind = match seen.kind {
+            DiagnosisKind::MissingModule => "missing_module",
+            DiagnosisKind::SyntaxError => "syntax_error",
+            DiagnosisKind::UncaughtException => "uncaught_exception",
+            DiagnosisKind::MissingCommand => "missing_command",
+        };
+        word(kind, &seen.subject)
+    })
 }
 
 fn output(output: &Output) -> v1::Output {
@@ -211,6 +237,7 @@ pub(super) fn event(event: SandboxEvent) -> v1::SandboxEvent {
         SandboxEventKind::Paused => v1::SandboxEventKind::Paused,
         SandboxEventKind::Resumed => v1::SandboxEventKind::Resumed,
         SandboxEventKind::TimeoutChanged => v1::SandboxEventKind::TimeoutChanged,
+        SandboxEventKind::NetworkChanged => v1::SandboxEventKind::NetworkChanged,
         SandboxEventKind::Ended => v1::SandboxEventKind::Ended,
     };
     v1::SandboxEvent {
@@ -233,6 +260,8 @@ pub(super) fn timeline(timeline: Timeline) -> v1::SandboxTimelineResponse {
         memory_peak_bytes: entry.memory_peak_bytes,
         bytes_in: entry.bytes_in,
         bytes_out: entry.bytes_out,
+        connections: entry.connections,
+        connections_denied: entry.connections_denied,
     };
     v1::SandboxTimelineResponse {
         entries: timeline.entries.into_iter().map(entry).collect(),

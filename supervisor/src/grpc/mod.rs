@@ -18,6 +18,7 @@ mod files;
 mod host;
 mod live;
 mod messages;
+mod network;
 mod places;
 mod refusals;
 mod requests;

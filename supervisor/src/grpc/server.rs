@@ -11,6 +11,7 @@ use futures::{Stream, TryStreamExt as _};
 use rekindle_api::v1::executions_server::ExecutionsServer;
 use rekindle_api::v1::files_server::FilesServer;
 use rekindle_api::v1::host_server::HostServer;
+use rekindle_api::v1::network_server::NetworkServer;
 use rekindle_api::v1::sandboxes_server::SandboxesServer;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -24,6 +25,7 @@ use super::connection::{Connection, ConnectionLimits, Origin};
 use super::executions::ExecutionsApi;
 use super::files::FilesApi;
 use super::host::{HostApi, HostFacts};
+use super::network::NetworkApi;
 use super::places::Places;
 use super::refusals::Refusals;
 use super::sandboxes::SandboxesApi;
@@ -161,11 +163,13 @@ impl Server {
         let sandboxes = SandboxesApi { service: service.clone() };
         let executions = ExecutionsApi { service: service.clone() };
         let files = FilesApi { service: service.clone() };
+        let network = NetworkApi { service: service.clone() };
         let host = HostApi { service, facts: options.facts };
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_serving::<SandboxesServer<SandboxesApi>>().await;
         health.set_serving::<ExecutionsServer<ExecutionsApi>>().await;
         health.set_serving::<FilesServer<FilesApi>>().await;
+        health.set_serving::<NetworkServer<NetworkApi>>().await;
         health.set_serving::<HostServer<HostApi>>().await;
         let described = || {
             tonic_reflection::server::Builder::configure()
@@ -178,6 +182,7 @@ impl Server {
         let routes = Routes::new(SandboxesServer::new(sandboxes).max_decoding_message_size(MAX_MESSAGE))
             .add_service(ExecutionsServer::new(executions).max_decoding_message_size(MAX_MESSAGE))
             .add_service(FilesServer::new(files).max_decoding_message_size(MAX_MESSAGE))
+            .add_service(NetworkServer::new(network).max_decoding_message_size(MAX_MESSAGE))
             .add_service(HostServer::new(host).max_decoding_message_size(MAX_MESSAGE))
             .add_service(health_service.max_decoding_message_size(MAX_PUBLIC_MESSAGE))
             .add_service(reflection.max_decoding_message_size(MAX_PUBLIC_MESSAGE))
@@ -292,6 +297,7 @@ impl ServerHandle {
         self.health.set_not_serving::<SandboxesServer<SandboxesApi>>().await;
         self.health.set_not_serving::<ExecutionsServer<ExecutionsApi>>().await;
         self.health.set_not_serving::<FilesServer<FilesApi>>().await;
+        self.health.set_not_serving::<NetworkServer<NetworkApi>>().await;
         self.health.set_not_serving::<HostServer<HostApi>>().await;
     }
 

@@ -60,6 +60,10 @@ fn table(error: &ServiceError) -> Row {
             later(Code::ResourceExhausted, None, "wait for one to end, or end one with Signal")
         }
         ServiceError::MissingScope { .. } => row(Code::PermissionDenied, "use a token with this scope"),
+        ServiceError::NetworkForbidden { .. } => row(
+            Code::PermissionDenied,
+            "use a token made with `rekindle token create --network`, or leave the policy out",
+        ),
         ServiceError::Quota { .. } => later(
             Code::ResourceExhausted,
             None,
@@ -203,6 +207,7 @@ pub(super) fn reason(kind: ErrorKind) -> ErrorReason {
         ErrorKind::Deadline => ErrorReason::Deadline,
         ErrorKind::HostDiskFull => ErrorReason::HostDiskFull,
         ErrorKind::RateLimited => ErrorReason::RateLimited,
+        ErrorKind::NetworkForbidden => ErrorReason::NetworkForbidden,
     }
 }
 

@@ -9,6 +9,7 @@
 //! anything that a rule does not allow.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,12 +21,15 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::client_hello::{ClientHelloReader, HelloError};
-use super::denial::{Denial, DenialReason};
-use super::dial::{DialError, Dialer};
+use super::denial::{Denial, DenialReason, unreachable};
+use super::dial::DialError;
+use super::gate::Gate;
+use super::journal::{Asked, ConnectionState, OpenConnection};
 use super::name::HostName;
 use super::policy::{Policy, Protocol, Rule, Target};
-use super::relay::{RelayError, Traffic, pump};
+use super::relay::{Direction, RelayError, pump};
 use super::requests::{RequestError, Requests};
+use super::traffic::{Traffic, Way};
 use crate::host::untrusted::printable;
 
 /// How long the first words of a client that is denied are waited for: they decide how it is told.
@@ -41,58 +45,17 @@ const PIECE: usize = 4096;
 /// Bytes that are shown of what is no name.
 const MAX_SHOWN: usize = 256;
 
-/// What became of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was let through by this rule, and has ended.
-    Served {
-        /// The rule.
-        rule: String,
-        /// Bytes of the client's.
-        up: u64,
-        /// Bytes of the server's.
-        down: u64,
-        /// A later request of it was denied.
-        denied: Option<Denial>,
-    },
-    /// It was denied.
-    Denied(Denial),
-    /// It was allowed, and there is nobody to connect to.
-    Failed {
-        /// What was asked for.
-        host: String,
-        /// On which port.
-        port: u16,
-        /// Why.
-        why: String,
-    },
-    /// The guest did not say what it wants, or went away before it was told.
-    Abandoned,
-}
-
-/// A connection that has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Connection {
-    /// The execution it belongs to, by the guest's word; 0 is nobody's.
-    pub execution: u64,
-    /// What became of it.
-    pub outcome: Outcome,
-}
-
-/// Serves one stream to its end.
-pub async fn serve(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    policy: &Policy,
-    dialer: &Dialer,
-) -> Connection {
+/// Serves one stream to its end. What becomes of it is in the gate's journal.
+pub async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, gate: &Gate) {
     let mut opening = (&mut stream).take(MAX_EGRESS_REQUEST_BYTES);
     let request = timeout(REQUEST_DEADLINE, frame::read::<wire::EgressRequest>(&mut opening)).await;
-    let Ok(Ok(Some(request))) = request else {
-        return Connection { execution: 0, outcome: Outcome::Abandoned };
-    };
-    let execution = request.execution;
-    let outcome = Attempt { stream, said: Vec::new(), policy, dialer }.run(request).await;
-    Connection { execution, outcome: outcome.unwrap_or(Outcome::Abandoned) }
+    let Ok(Ok(Some(request))) = request else { return };
+    let (execution, sums) = gate.journal.owner(request.execution);
+    let traffic = Arc::new(Traffic::new(Arc::clone(&gate.spent), sums));
+    let policy = gate.policy();
+    let attempt = Attempt { stream, said: Vec::new(), policy: &policy, gate, execution, traffic };
+    // A guest that is gone is told nothing.
+    let _ = attempt.run(request).await;
 }
 
 /// The guest is gone.
@@ -103,11 +66,14 @@ struct Attempt<'a, S> {
     /// What the client has said so far.
     said: Vec<u8>,
     policy: &'a Policy,
-    dialer: &'a Dialer,
+    gate: &'a Gate,
+    /// By the guest's word.
+    execution: u64,
+    traffic: Arc<Traffic>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
-    async fn run(mut self, request: wire::EgressRequest) -> Result<Outcome, Gone> {
+    async fn run(mut self, request: wire::EgressRequest) -> Result<(), Gone> {
         let port = u16::try_from(request.port).unwrap_or(0);
         let target = match target(request.target) {
             Ok(target) => target,
@@ -117,36 +83,51 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
                 return self.deny(Denial { reason, policy, rule: None, host: shown, port }).await;
             }
         };
-        let (rule, name) = match (self.policy.decide(&target, port), &target) {
-            (Ok(rule), Target::Name(name)) => (rule, name),
-            (Ok(rule), Target::Address(_)) => {
-                let denial = self.denial(DenialReason::AddressLiteral, rule, &target);
+        let rule = match self.policy.decide(&target, port) {
+            Ok(rule) => rule,
+            Err(denial) => return self.deny(denial).await,
+        };
+        let place = match self.gate.room(self.policy) {
+            Ok(place) => place,
+            Err(reason) => {
+                let denial = self.denial(reason, &rule, &target);
                 return self.deny(denial).await;
             }
-            (Err(denial), _) => return self.deny(denial).await,
         };
         let mut requests = None;
-        let checked = match rule.protocol {
-            Protocol::Tls => self.check_hello(name).await?,
-            Protocol::Http => self.check_first_request(name, port).await?.map(|first| requests = Some(first)),
-            Protocol::Tcp => Ok(()),
+        let checked = match (rule.protocol, &target) {
+            (Protocol::Tcp, _) => Ok(()),
+            (Protocol::Tls, Target::Name(name)) => self.check_hello(name).await?,
+            (Protocol::Http, Target::Name(name)) => {
+                self.check_first_request(name, port).await?.map(|first| requests = Some(first))
+            }
+            (Protocol::Tls | Protocol::Http, Target::Address(_)) => Err(DenialReason::AddressLiteral),
         };
         if let Err(reason) = checked {
-            let denial = self.denial(reason, rule, &target);
+            let denial = self.denial(reason, &rule, &target);
             return self.deny(denial).await;
         }
-        match self.dialer.dial(name, port).await {
-            Ok(server) => self.relay(server, rule, &target, requests).await,
+        let served = match self.gate.dialer.dial(&target, port).await {
+            Ok(server) => self.relay(server, &rule, &target, requests).await,
             Err(DialError::Private) => {
-                let denial = self.denial(DenialReason::PrivateAddress, rule, &target);
+                let denial = self.denial(DenialReason::PrivateAddress, &rule, &target);
                 self.deny(denial).await
             }
-            Err(error) => self.fail(name, port, &error).await,
-        }
+            Err(error) => self.fail(&target, port, &error).await,
+        };
+        drop(place);
+        served
     }
 
     fn denial(&self, reason: DenialReason, rule: &Rule, target: &Target) -> Denial {
         Denial::new(reason, self.policy.name(), target, rule.port).by(rule)
+    }
+
+    /// Enters the decision in the journal.
+    fn decided(&self, host: String, port: u16, state: ConnectionState) -> OpenConnection {
+        let policy = self.policy.name().to_owned();
+        let asked = Asked { execution: self.execution, host, port, policy };
+        self.gate.journal.decided(asked, Arc::clone(&self.traffic), state)
     }
 
     /// Reads more of what the client says; nothing when it says no more.
@@ -208,8 +189,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
         Ok(Ok(requests))
     }
 
-    /// Tells the client in its own protocol, and the guest in words.
-    async fn deny(mut self, denial: Denial) -> Result<Outcome, Gone> {
+    /// Waits a little for what the client says, where it has said nothing: it decides in which protocol it is told.
+    async fn hear_last_words(&mut self) -> Result<(), Gone> {
         if self.said.is_empty() {
             let mut piece = [0; PIECE];
             let deadline = Instant::now() + LAST_WORDS;
@@ -217,22 +198,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
                 self.said.extend_from_slice(&piece[..read]);
             }
         }
+        Ok(())
+    }
+
+    /// Tells the client in its own protocol, and the guest in words.
+    async fn deny(mut self, denial: Denial) -> Result<(), Gone> {
+        let (host, port) = (denial.host.clone(), denial.port);
+        // Before the guest knows: whoever sees what it does finds why.
+        drop(self.decided(host, port, ConnectionState::Denied(denial.clone())));
+        self.hear_last_words().await?;
         let verdict = Verdict::Denied(wire::EgressDenied {
             reason: denial.reason.as_str().to_owned(),
             message: denial.message(),
             reply: Bytes::from(denial.reply(&self.said)),
+            record: denial.json(),
         });
         self.tell(verdict).await?;
         let _ = self.stream.shutdown().await;
-        Ok(Outcome::Denied(denial))
+        Ok(())
     }
 
-    async fn fail(mut self, name: &HostName, port: u16, error: &DialError) -> Result<Outcome, Gone> {
+    async fn fail(mut self, target: &Target, port: u16, error: &DialError) -> Result<(), Gone> {
         let why = error.to_string();
-        let verdict = Verdict::Failed(wire::EgressFailed { message: format!("{name}:{port}: {why}") });
+        drop(self.decided(target.to_string(), port, ConnectionState::Failed { why: why.clone() }));
+        self.hear_last_words().await?;
+        let message = format!("{target}:{port}: {why}");
+        let reply = unreachable(&message, &self.said).into();
+        let verdict = Verdict::Failed(wire::EgressFailed { message, reply });
         self.tell(verdict).await?;
         let _ = self.stream.shutdown().await;
-        Ok(Outcome::Failed { host: name.to_string(), port, why })
+        Ok(())
     }
 
     async fn tell(&mut self, verdict: Verdict) -> Result<(), Gone> {
@@ -249,63 +244,115 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
         rule: &Rule,
         target: &Target,
         mut requests: Option<Requests>,
-    ) -> Result<Outcome, Gone> {
+    ) -> Result<(), Gone> {
+        let open =
+            self.decided(target.to_string(), rule.port, ConnectionState::Open { rule: rule.to_string() });
         self.tell(Verdict::Accepted(wire::EgressAccepted {})).await?;
-        let traffic = Traffic::default();
-        // It is little, and a server that does not take even that is not waited for.
-        match timeout(FIRST_WORDS, server.write_all(&self.said)).await {
-            Ok(Ok(())) => traffic.up.add(self.said.len()),
+        let said = std::mem::take(&mut self.said);
+        let cut = match self.say(&said, &mut server).await? {
+            Err(cut) => Some(cut),
+            // One that came together with the first and is refused.
+            Ok(()) => match requests.as_ref().and_then(Requests::refused) {
+                Some(error) => Some(Cut::Request(error)),
+                None => self.both_ways(&mut server, rule, target, requests.as_mut()).await,
+            },
+        };
+        let denial = cut.as_ref().map(|cut| self.denial(cut.reason(), rule, target));
+        if let (Some(Cut::Request(_)), Some(denial)) = (&cut, &denial) {
+            self.refuse_later(&mut server, denial).await;
+        }
+        // Dropped without an end, the stream is reset: what was cut off must not look whole.
+        open.close(denial);
+        Ok(())
+    }
+
+    /// Passes on what the client has said so far. It is little, and a server that does not take even that is not
+    /// waited for.
+    async fn say(&mut self, said: &[u8], server: &mut TcpStream) -> Result<Result<(), Cut>, Gone> {
+        if self.traffic.take(Way::Up, said.len(), self.policy.budget()).await.is_err() {
+            return Ok(Err(Cut::Budget));
+        }
+        match timeout(FIRST_WORDS, server.write_all(said)).await {
+            Ok(Ok(())) => self.traffic.moved(Way::Up, said.len()),
             _ => return Err(Gone),
         }
-        self.said = Vec::new();
-        // One that came together with the first and is refused.
-        let refused = match requests.as_ref().and_then(Requests::refused) {
-            Some(error) => Some(error),
-            None => both_ways(&mut self.stream, &mut server, &traffic, requests.as_mut()).await,
+        Ok(Ok(()))
+    }
+
+    /// Moves bytes until both directions have ended, one has failed, or it is cut off.
+    async fn both_ways(
+        &mut self,
+        server: &mut TcpStream,
+        rule: &Rule,
+        target: &Target,
+        requests: Option<&mut Requests>,
+    ) -> Option<Cut> {
+        let (mut from_server, mut to_server) = server.split();
+        let (mut from_guest, mut to_guest) = tokio::io::split(&mut self.stream);
+        let direction = |way| Direction { way, traffic: &self.traffic, gate: self.gate, idle: IDLE };
+        let (upwards, downwards) = (direction(Way::Up), direction(Way::Down));
+        let up = async {
+            pump(&mut from_guest, &mut to_server, &upwards, requests).await?;
+            Ok::<(), RelayError>(to_server.shutdown().await?)
         };
-        let denied = match refused {
-            None => None,
-            Some(error) => {
-                let denial = self.denial(error.into(), rule, target);
-                self.refuse_later(&mut server, &traffic, &denial).await;
-                Some(denial)
-            }
+        let down = async {
+            pump(&mut from_server, &mut to_guest, &downwards, None).await?;
+            Ok::<(), RelayError>(to_guest.shutdown().await?)
         };
-        let (up, down) = (traffic.up.bytes(), traffic.down.bytes());
-        Ok(Outcome::Served { rule: rule.to_string(), up, down, denied })
+        let moving = async { tokio::try_join!(up, down) };
+        tokio::select! {
+            moved = moving => match moved {
+                Err(RelayError::Request(error)) => Some(Cut::Request(error)),
+                Err(RelayError::Budget(_)) => Some(Cut::Budget),
+                Ok(_) | Err(RelayError::Io(_) | RelayError::Idle) => None,
+            },
+            () = outlawed(self.gate, rule, target) => Some(Cut::Policy),
+        }
     }
 
     /// Refuses a later request of a connection: what was asked for before is answered first, then comes the refusal,
     /// as one more response.
-    async fn refuse_later(&mut self, server: &mut TcpStream, traffic: &Traffic, denial: &Denial) {
+    async fn refuse_later(&mut self, server: &mut TcpStream, denial: &Denial) {
         let _ = server.shutdown().await;
-        let rest = pump(server, &mut self.stream, &traffic.down, traffic, FINISH, None);
+        let direction = Direction { way: Way::Down, traffic: &self.traffic, gate: self.gate, idle: FINISH };
+        let rest = pump(server, &mut self.stream, &direction, None);
         let _ = timeout(FINISH, rest).await;
         let _ = timeout(FIRST_WORDS, self.stream.write_all(&denial.http_response())).await;
         let _ = timeout(FIRST_WORDS, self.stream.shutdown()).await;
     }
 }
 
-/// Moves bytes until both directions have ended, or one has failed; the request that was refused, if one was.
-async fn both_ways(
-    guest: &mut (impl AsyncRead + AsyncWrite + Unpin),
-    server: &mut TcpStream,
-    traffic: &Traffic,
-    requests: Option<&mut Requests>,
-) -> Option<RequestError> {
-    let (mut from_server, mut to_server) = server.split();
-    let (mut from_guest, mut to_guest) = tokio::io::split(guest);
-    let up = async {
-        pump(&mut from_guest, &mut to_server, &traffic.up, traffic, IDLE, requests).await?;
-        Ok::<(), RelayError>(to_server.shutdown().await?)
-    };
-    let down = async {
-        pump(&mut from_server, &mut to_guest, &traffic.down, traffic, IDLE, None).await?;
-        Ok::<(), RelayError>(to_guest.shutdown().await?)
-    };
-    match tokio::try_join!(up, down) {
-        Err(RelayError::Request(error)) => Some(error),
-        Ok(_) | Err(RelayError::Io(_) | RelayError::Idle) => None,
+/// Why a connection that was let through is cut off.
+enum Cut {
+    /// A later request is refused.
+    Request(RequestError),
+    /// The budget is spent.
+    Budget,
+    /// Another policy is in force.
+    Policy,
+}
+
+impl Cut {
+    fn reason(&self) -> DenialReason {
+        match self {
+            Self::Request(error) => (*error).into(),
+            Self::Budget => DenialReason::BudgetSpent,
+            Self::Policy => DenialReason::PolicyChanged,
+        }
+    }
+}
+
+/// Completes when a policy is in force that would not let this connection through in the same way.
+async fn outlawed(gate: &Gate, rule: &Rule, target: &Target) {
+    let mut policy = gate.policy_changes();
+    loop {
+        // The gate, which is held here, has the other end.
+        let _ = policy.changed().await;
+        let now = Arc::clone(&policy.borrow_and_update());
+        let allowed = now.decide(target, rule.port);
+        if !allowed.is_ok_and(|now| now.protocol == rule.protocol || now.protocol == Protocol::Tcp) {
+            return;
+        }
     }
 }
 

@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use super::policy::{Rule, Target};
 
+/// A fatal TLS alert 80, `internal_error`: of the server's side, not of the client's.
+pub const INTERNAL_ERROR: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x50];
 /// A fatal TLS alert 49, `access_denied`. Clients of every version of TLS take it before a handshake.
 pub const ACCESS_DENIED: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x31];
 
@@ -48,6 +50,10 @@ pub enum DenialReason {
     TooLarge,
     /// Too many connections at once.
     TooMany,
+    /// Nothing is left of the sandbox's budget.
+    BudgetSpent,
+    /// It was let through, and the policy that is in force now does not.
+    PolicyChanged,
 }
 
 impl DenialReason {
@@ -71,6 +77,8 @@ impl DenialReason {
             Self::AmbiguousLength => "ambiguous_length",
             Self::TooLarge => "too_large",
             Self::TooMany => "too_many",
+            Self::BudgetSpent => "budget_spent",
+            Self::PolicyChanged => "policy_changed",
         }
     }
 }
@@ -96,7 +104,7 @@ pub struct Denial {
     pub port: u16,
 }
 
-/// The body of a 403.
+/// The body of a 403, and a line of the guest's own record.
 #[derive(Serialize)]
 struct Body<'a> {
     error: &'static str,
@@ -159,6 +167,14 @@ impl Denial {
             }
             DenialReason::TooLarge => format!("what was sent first to {host}:{port} is too long"),
             DenialReason::TooMany => format!("too many connections at once: {host}:{port} is denied"),
+            DenialReason::BudgetSpent => {
+                format!(
+                    "the network budget of this sandbox is spent (policy {policy}): {host}:{port} is denied"
+                )
+            }
+            DenialReason::PolicyChanged => {
+                format!("network policy {policy} is in force now and does not allow {host}:{port}")
+            }
         }
     }
 
@@ -172,9 +188,9 @@ impl Denial {
         }
     }
 
-    /// A whole response, after which the connection ends.
+    /// One line of JSON.
     #[must_use]
-    pub fn http_response(&self) -> Vec<u8> {
+    pub fn json(&self) -> String {
         let body = Body {
             error: "network_denied",
             reason: self.reason,
@@ -184,15 +200,40 @@ impl Denial {
             policy: &self.policy,
             rule: self.rule.as_deref(),
         };
-        let body = serde_json::to_string(&body).unwrap_or_default() + "\n";
-        format!(
-            "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-             connection: close\r\nx-rekindle-denied: {}\r\n\r\n{body}",
-            body.len(),
-            self.reason,
-        )
-        .into_bytes()
+        // Text and numbers are always JSON.
+        serde_json::to_string(&body).unwrap_or_default()
     }
+
+    /// A whole response, after which the connection ends.
+    #[must_use]
+    pub fn http_response(&self) -> Vec<u8> {
+        let body = self.json() + "\n";
+        let denied = format!("x-rekindle-denied: {}\r\n", self.reason);
+        last_response("403 Forbidden", &denied, &body)
+    }
+}
+
+/// What a client is sent whose connection was allowed and that nobody answered, by what it has said so far.
+#[must_use]
+pub fn unreachable(message: &str, said: &[u8]) -> Vec<u8> {
+    match Speech::of(said) {
+        Speech::Tls => INTERNAL_ERROR.to_vec(),
+        Speech::Http => {
+            let body = serde_json::json!({ "error": "network_unreachable", "message": message });
+            last_response("502 Bad Gateway", "", &format!("{body}\n"))
+        }
+        Speech::Other => Vec::new(),
+    }
+}
+
+/// A whole response with JSON in it, after which the connection ends.
+fn last_response(status: &str, more: &str, body: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\
+         {more}\r\n{body}",
+        body.len(),
+    )
+    .into_bytes()
 }
 
 /// What a client's first bytes look like. A guess that decides about nothing but the shape of a refusal.

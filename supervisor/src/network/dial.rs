@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::address::screen;
 use super::name::HostName;
+use super::policy::Target;
 
 /// How long a lookup may take, its turn included.
 const LOOKUP_DEADLINE: Duration = Duration::from_secs(10);
@@ -91,14 +92,17 @@ impl Dialer {
         Self { resolver, hosts: Arc::new(hosts), lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
     }
 
-    /// Connects to a name that a rule allows.
+    /// Connects to what a rule allows.
     ///
     /// # Errors
     /// See [`DialError`].
-    pub async fn dial(&self, name: &HostName, port: u16) -> Result<TcpStream, DialError> {
-        let addresses = match self.hosts.get(name) {
-            Some(mapped) => vec![*mapped],
-            None => self.addresses(name, port).await?,
+    pub async fn dial(&self, target: &Target, port: u16) -> Result<TcpStream, DialError> {
+        let addresses = match target {
+            Target::Name(name) => match self.hosts.get(name) {
+                Some(mapped) => vec![*mapped],
+                None => self.addresses(name, port).await?,
+            },
+            Target::Address(address) => self.screened(vec![*address], port)?,
         };
         let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in addresses.into_iter().take(MAX_TRIED) {
@@ -126,6 +130,11 @@ impl Dialer {
         if found.is_empty() {
             return Err(DialError::Lookup(io::ErrorKind::NotFound.into()));
         }
+        self.screened(found, port)
+    }
+
+    /// Those that may be dialled; at least one.
+    fn screened(&self, found: Vec<IpAddr>, port: u16) -> Result<Vec<SocketAddr>, DialError> {
         let own = self.resolver.own().map_err(DialError::Lookup)?;
         let may = found.into_iter().filter(|address| screen(*address, &own).is_ok());
         let may: Vec<_> = may.map(|address| SocketAddr::new(address, port)).collect();

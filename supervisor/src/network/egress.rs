@@ -1,23 +1,16 @@
-//! The network of a host: its policies, and the streams of one sandbox after another held to one of them.
+//! The network of a host: its policies, and a gate for every sandbox.
 //!
-//! `service` and `rekindle run` ask it for a policy by name and hand it the streams that a guest opens.
+//! `service` and `rekindle run` ask it for a policy by name, and hand the gate the streams that a guest opens.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tracing::Instrument as _;
-
-use super::connection::{self, Connection, Outcome};
 use super::dial::{Dialer, Resolve, SystemResolver};
+use super::gate::Gate;
+use super::journal::Observe;
 use super::name::{HostName, InvalidName};
 use super::policy::{InvalidPolicy, Policy, PolicySpec};
-
-/// Connections of one sandbox at once. An agent that keeps to the protocol never has more; others are reset.
-const MAX_CONNECTIONS: usize = 128;
 
 /// What is wrong with a host's network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -100,45 +93,10 @@ impl Egress {
         }
     }
 
-    /// Holds the connections of one sandbox to a policy, until its session ends. All of them end with this future.
-    pub async fn serve<S>(&self, mut streams: mpsc::Receiver<S>, policy: Arc<Policy>)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let mut connections = JoinSet::new();
-        while let Some(stream) = streams.recv().await {
-            while connections.try_join_next().is_some() {}
-            if connections.len() >= MAX_CONNECTIONS {
-                continue;
-            }
-            let (policy, dialer) = (Arc::clone(&policy), self.dialer.clone());
-            let serve = async move { log(&connection::serve(stream, &policy, &dialer).await) };
-            connections.spawn(serve.in_current_span());
-        }
-    }
-}
-
-/// One line for each connection.
-fn log(connection: &Connection) {
-    let execution = connection.execution;
-    match &connection.outcome {
-        Outcome::Served { rule, up, down, denied: None } => {
-            tracing::info!(execution, rule, up, down, "a connection was let through");
-        }
-        Outcome::Denied(denial) | Outcome::Served { denied: Some(denial), .. } => {
-            tracing::info!(
-                execution,
-                reason = denial.reason.as_str(),
-                host = denial.host,
-                port = denial.port,
-                policy = denial.policy,
-                "a connection was denied"
-            );
-        }
-        Outcome::Failed { host, port, why } => {
-            tracing::info!(execution, host, port, why, "a connection failed");
-        }
-        Outcome::Abandoned => {}
+    /// The network of a sandbox under this policy. `observer` hears of every connection.
+    #[must_use]
+    pub fn gate(&self, policy: Arc<Policy>, observer: Option<Arc<dyn Observe>>) -> Gate {
+        Gate::new(policy, self.dialer.clone(), observer)
     }
 }
 
@@ -169,30 +127,5 @@ mod tests {
         assert!(matches!(bad, Err(InvalidNetwork::Policy { name, .. }) if name == "build"));
         let hosts = [("127.0.0.1".to_owned(), "127.0.0.1:1".parse().unwrap())].into();
         assert!(matches!(Egress::new(&BTreeMap::new(), &hosts), Err(InvalidNetwork::Host { .. })));
-    }
-
-    #[tokio::test]
-    async fn a_guest_that_opens_streams_without_end_gets_so_many() {
-        let (sender, streams) = mpsc::channel(512);
-        let mut ends = Vec::new();
-        for _ in 0..MAX_CONNECTIONS + 50 {
-            let (guest, host) = tokio::io::duplex(64);
-            sender.send(host).await.unwrap();
-            ends.push(guest);
-        }
-        let egress = Egress::default();
-        let serving = egress.serve(streams, Arc::new(Policy::none()));
-        let looking = async {
-            use tokio::io::AsyncReadExt as _;
-            // Those beyond are closed at once; the others wait for what the guest has to say.
-            for guest in &mut ends[MAX_CONNECTIONS..] {
-                assert_eq!(guest.read(&mut [0]).await.unwrap(), 0);
-            }
-        };
-        tokio::select! {
-            () = serving => panic!("it ended"),
-            () = looking => {}
-        }
-        drop(sender);
     }
 }

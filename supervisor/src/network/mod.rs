@@ -6,8 +6,9 @@
 //!
 //! In the order of a connection: `name` reads the name, `policy` finds the rule (`presets` has ready ones),
 //! `client_hello` or `requests` hold the client's own words against it, `dial` looks the name up and connects to what
-//! `address` lets through, `relay` moves the bytes, and `denial` says no in the client's protocol. `connection` is all
-//! of it in order, `egress` the policies of a host and all connections of a sandbox.
+//! `address` lets through, `relay` moves the bytes, `traffic` counts and paces them, and `denial` says no in the client's
+//! protocol. `connection` is all of it in order, `gate` the connections of one sandbox under the policy in force,
+//! `journal` what is remembered of them, `egress` the policies of a host.
 
 pub mod address;
 pub mod client_hello;
@@ -15,18 +16,23 @@ pub mod connection;
 pub mod denial;
 pub mod dial;
 pub mod egress;
+pub mod gate;
+pub mod journal;
 pub mod name;
 pub mod policy;
 pub mod presets;
 mod relay;
 pub mod requests;
+mod traffic;
 
 pub use address::{Forbidden, screen};
 pub use client_hello::{ClientHello, ClientHelloReader, HelloError};
-pub use connection::{Connection, Outcome};
 pub use denial::{Denial, DenialReason};
 pub use dial::{DialError, Dialer, Resolve, SystemResolver};
 pub use egress::{Egress, InvalidNetwork};
+pub use gate::Gate;
+pub use journal::{ConnectionState, ConnectionView, Journal, NetworkSummary, Observe};
 pub use name::{HostName, InvalidName, NamePattern};
-pub use policy::{Access, InvalidPolicy, Policy, PolicySpec, Protocol, Rule, RuleSpec, Target};
+pub use policy::{Access, Budget, InvalidPolicy, Policy, PolicySpec, Protocol, Rule, RuleSpec, Target};
 pub use requests::{RequestError, Requests};
+pub use traffic::Sums;

@@ -50,6 +50,8 @@ pub enum Access {
     None,
     /// What the rules name.
     Allow,
+    /// Every public name and address, on every port.
+    Full,
 }
 
 /// A policy as an operator writes it.
@@ -62,6 +64,24 @@ pub struct PolicySpec {
     pub presets: Vec<String>,
     /// Rules of its own.
     pub allow: Vec<RuleSpec>,
+    /// How much may be used.
+    pub budget: Budget,
+}
+
+/// How much of the network one sandbox may use. What is left out has no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Budget {
+    /// Bytes out of the sandbox, in its whole life.
+    pub bytes_up: Option<u64>,
+    /// Bytes into it.
+    pub bytes_down: Option<u64>,
+    /// Connections, in its whole life; those that are denied count too.
+    pub connections: Option<u64>,
+    /// Connections at a time, at most 128.
+    pub connections_at_once: Option<u32>,
+    /// Bytes in a second, both directions of all connections together.
+    pub bytes_per_second: Option<u64>,
 }
 
 /// A rule as an operator writes it.
@@ -128,11 +148,17 @@ pub enum InvalidPolicy {
         other: Protocol,
     },
     /// Rules that would never be looked at.
-    #[error("it has rules, but its mode is none")]
+    #[error("it has rules, but its mode is not allow")]
     Unused,
     /// A policy that allows nothing is called `none`.
     #[error("its mode is allow, and it allows nothing")]
     Empty,
+    /// A budget that lets nothing through.
+    #[error("its budget of {what} is 0\nhint: leave it out for no bound; the policy none has no network")]
+    Zero {
+        /// Of what.
+        what: &'static str,
+    },
     /// Too much to look through for every connection.
     #[error("it has more than {MAX_RULES} rules")]
     TooMany,
@@ -141,8 +167,8 @@ pub enum InvalidPolicy {
 /// One host pattern on one port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Which names.
-    pub pattern: NamePattern,
+    /// Which names; `None` for all of them, and for addresses.
+    pub pattern: Option<NamePattern>,
     /// Which port.
     pub port: u16,
     /// How it is held to the name.
@@ -151,7 +177,10 @@ pub struct Rule {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}:{}", self.protocol, self.pattern, self.port)
+        match &self.pattern {
+            Some(pattern) => write!(f, "{} {pattern}:{}", self.protocol, self.port),
+            None => write!(f, "{} *:{}", self.protocol, self.port),
+        }
     }
 }
 
@@ -178,15 +207,23 @@ impl fmt::Display for Target {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     name: String,
-    /// `None` where nothing is let through.
-    rules: Option<Vec<Rule>>,
+    rules: Rules,
+    budget: Budget,
+}
+
+/// What a policy lets through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Rules {
+    Nothing,
+    Listed(Vec<Rule>),
+    Everything,
 }
 
 impl Policy {
     /// The policy of a sandbox that was given none.
     #[must_use]
     pub fn none() -> Self {
-        Self { name: "none".to_owned(), rules: None }
+        Self { name: "none".to_owned(), rules: Rules::Nothing, budget: Budget::default() }
     }
 
     /// Checks what an operator wrote.
@@ -198,12 +235,21 @@ impl Policy {
         if !(1..=MAX_NAME).contains(&name.len()) || !name.bytes().all(inside) || name == "none" {
             return Err(InvalidPolicy::Name);
         }
+        spec.budget.check()?;
+        let has_rules = !spec.presets.is_empty() || !spec.allow.is_empty();
         let rules = match spec.mode {
-            Access::None if spec.presets.is_empty() && spec.allow.is_empty() => None,
-            Access::None => return Err(InvalidPolicy::Unused),
-            Access::Allow => Some(rules(spec)?),
+            Access::Allow => Rules::Listed(rules(spec)?),
+            Access::None | Access::Full if has_rules => return Err(InvalidPolicy::Unused),
+            Access::None => Rules::Nothing,
+            Access::Full => Rules::Everything,
         };
-        Ok(Self { name: name.to_owned(), rules })
+        Ok(Self { name: name.to_owned(), rules, budget: spec.budget })
+    }
+
+    /// How much of it a sandbox may use.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// What the operator calls it.
@@ -216,16 +262,43 @@ impl Policy {
     ///
     /// # Errors
     /// Why it is not.
-    pub fn decide(&self, target: &Target, port: u16) -> Result<&Rule, Denial> {
+    pub fn decide(&self, target: &Target, port: u16) -> Result<Rule, Denial> {
         let deny = |reason| Denial::new(reason, &self.name, target, port);
-        let rules = self.rules.as_ref().ok_or_else(|| deny(DenialReason::NetworkOff))?;
+        let rules = match &self.rules {
+            Rules::Nothing => return Err(deny(DenialReason::NetworkOff)),
+            Rules::Everything => return Ok(Rule { pattern: None, port, protocol: Protocol::Tcp }),
+            Rules::Listed(rules) => rules,
+        };
         let Target::Name(name) = target else { return Err(deny(DenialReason::AddressLiteral)) };
-        let named = || rules.iter().filter(|rule| rule.pattern.matches(name));
-        let rule = named().filter(|rule| rule.port == port).max_by_key(|rule| rule.pattern.specificity());
-        rule.ok_or_else(|| match named().next() {
-            Some(other) => deny(DenialReason::Port).by(other),
-            None => deny(DenialReason::NotAllowed),
-        })
+        let named = || {
+            let specificity = |rule: &&Rule| {
+                let pattern = rule.pattern.as_ref().filter(|pattern| pattern.matches(name))?;
+                Some(pattern.specificity())
+            };
+            rules.iter().filter_map(move |rule| Some((specificity(&rule)?, rule)))
+        };
+        let rule = named().filter(|(_, rule)| rule.port == port).max_by_key(|(specificity, _)| *specificity);
+        match (rule, named().next()) {
+            (Some((_, rule)), _) => Ok(rule.clone()),
+            (None, Some((_, other))) => Err(deny(DenialReason::Port).by(other)),
+            (None, None) => Err(deny(DenialReason::NotAllowed)),
+        }
+    }
+}
+
+impl Budget {
+    fn check(&self) -> Result<(), InvalidPolicy> {
+        let amounts = [
+            ("bytes_up", self.bytes_up),
+            ("bytes_down", self.bytes_down),
+            ("connections", self.connections),
+            ("connections_at_once", self.connections_at_once.map(u64::from)),
+            ("bytes_per_second", self.bytes_per_second),
+        ];
+        match amounts.into_iter().find(|(_, amount)| *amount == Some(0)) {
+            Some((what, _)) => Err(InvalidPolicy::Zero { what }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -266,7 +339,10 @@ fn rules(spec: &PolicySpec) -> Result<Vec<Rule>, InvalidPolicy> {
     if protocols.is_empty() {
         return Err(InvalidPolicy::Empty);
     }
-    Ok(protocols.into_iter().map(|((pattern, port), protocol)| Rule { pattern, port, protocol }).collect())
+    Ok(protocols
+        .into_iter()
+        .map(|((pattern, port), protocol)| Rule { pattern: Some(pattern), port, protocol })
+        .collect())
 }
 
 fn pattern(host: &str) -> Result<NamePattern, InvalidPolicy> {

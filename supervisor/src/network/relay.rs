@@ -4,13 +4,14 @@
 //! connection over which nothing moves is ended.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::gate::Gate;
 use super::requests::{RequestError, Requests};
+use super::traffic::{BudgetSpent, Traffic, Way};
 
 /// Bytes that are moved at once: small, because an answer to an execution may have to wait for one of them.
 const PIECE: usize = 16 * 1024;
@@ -27,35 +28,19 @@ pub(super) enum RelayError {
     /// A later request of a connection is refused.
     #[error(transparent)]
     Request(#[from] RequestError),
+    /// The sandbox's budget is spent.
+    #[error(transparent)]
+    Budget(#[from] BudgetSpent),
 }
 
-/// What moved in one direction.
-#[derive(Debug, Default)]
-pub(super) struct Moved {
-    bytes: AtomicU64,
-}
-
-impl Moved {
-    pub(super) fn add(&self, bytes: usize) {
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-}
-
-/// Both directions' counts, by which idleness is told.
-#[derive(Debug, Default)]
-pub(super) struct Traffic {
-    pub(super) up: Moved,
-    pub(super) down: Moved,
-}
-
-impl Traffic {
-    fn sum(&self) -> u64 {
-        self.up.bytes().wrapping_add(self.down.bytes())
-    }
+/// One direction of a connection.
+pub(super) struct Direction<'a> {
+    pub(super) way: Way,
+    pub(super) traffic: &'a Traffic,
+    /// Whose budget and pace count.
+    pub(super) gate: &'a Gate,
+    /// How long nothing may move, in either direction.
+    pub(super) idle: Duration,
 }
 
 /// Moves one direction until its sender ends it. With `requests`, what is moved are requests
@@ -63,18 +48,17 @@ impl Traffic {
 pub(super) async fn pump(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    moved: &Moved,
-    traffic: &Traffic,
-    idle: Duration,
+    direction: &Direction<'_>,
     mut requests: Option<&mut Requests>,
 ) -> Result<(), RelayError> {
+    let Direction { way, traffic, gate, idle } = *direction;
     let mut piece = vec![0; PIECE];
     let mut onward = Vec::new();
     loop {
-        let before = traffic.sum();
+        let before = traffic.mark();
         let read = match timeout(idle, from.read(&mut piece)).await {
             Ok(read) => read?,
-            Err(_) if traffic.sum() == before => return Err(RelayError::Idle),
+            Err(_) if traffic.mark() == before => return Err(RelayError::Idle),
             Err(_) => continue,
         };
         if read == 0 {
@@ -88,7 +72,8 @@ pub(super) async fn pump(
                 (&onward[..], refused)
             }
         };
-        write(to, bytes, moved, traffic, idle).await?;
+        traffic.take(way, bytes.len(), gate.policy().budget()).await?;
+        write(to, bytes, direction).await?;
         if let Some(error) = refused {
             return Err(error.into());
         }
@@ -99,22 +84,21 @@ pub(super) async fn pump(
 async fn write(
     to: &mut (impl AsyncWrite + Unpin),
     mut bytes: &[u8],
-    moved: &Moved,
-    traffic: &Traffic,
-    idle: Duration,
+    direction: &Direction<'_>,
 ) -> Result<(), RelayError> {
+    let Direction { way, traffic, idle, .. } = *direction;
     while !bytes.is_empty() {
-        let before = traffic.sum();
+        let before = traffic.mark();
         match timeout(idle, to.write(bytes)).await {
             Ok(written) => {
                 let written = written?;
                 if written == 0 {
                     return Err(io::Error::from(io::ErrorKind::WriteZero).into());
                 }
-                moved.add(written);
+                traffic.moved(way, written);
                 bytes = &bytes[written..];
             }
-            Err(_) if traffic.sum() == before => return Err(RelayError::Idle),
+            Err(_) if traffic.mark() == before => return Err(RelayError::Idle),
             Err(_) => {}
         }
     }

@@ -14,6 +14,7 @@ use super::registry::Service;
 use super::sandbox::{EndReason, Sandbox};
 use super::timeline::{TimelineEntry, TimelineOutcome};
 use crate::agent::AgentError;
+use crate::network::NetworkSummary;
 use crate::vm::Lost;
 
 /// How long a call whose sandbox was lost waits for the keeper's word on why.
@@ -94,7 +95,14 @@ impl Call {
     pub(super) fn execution(&mut self, id: ExecutionId) {
         if let Some(entry) = &mut self.entry {
             entry.execution = Some(id);
+            self.sandbox.gate.journal().begin(id.0);
         }
+    }
+
+    /// What its execution has done on the network so far.
+    pub(super) fn network(&self) -> NetworkSummary {
+        let id = self.entry.as_ref().and_then(|entry| entry.execution);
+        id.map(|id| self.sandbox.gate.journal().so_far(id.0)).unwrap_or_default()
     }
 
     /// Changes what will be remembered.
@@ -174,6 +182,10 @@ impl Drop for Call {
         let now = Instant::now();
         if let Some(mut entry) = self.entry.take() {
             entry.took = now - self.started;
+            if let Some(id) = entry.execution {
+                let network = self.sandbox.gate.journal().end(id.0);
+                (entry.connections, entry.connections_denied) = (network.connections, network.denied);
+            }
             entry.bytes_in = entry.bytes_in.saturating_add(self.fed.load(Ordering::Relaxed));
             self.service.observe(&entry);
             tracing::info!(

@@ -81,6 +81,28 @@ pub struct Caller {
     pub scopes: Scopes,
     /// What it may have.
     pub quotas: Quotas,
+    /// The network policies it may choose.
+    pub networks: Networks,
+}
+
+/// Which network policies a caller may choose, besides having none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Networks {
+    /// Each.
+    All,
+    /// These.
+    Named(Vec<String>),
+}
+
+impl Networks {
+    /// Whether a policy is among them.
+    #[must_use]
+    pub fn allow(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => names.iter().any(|allowed| allowed == name),
+        }
+    }
 }
 
 impl Caller {
@@ -90,7 +112,13 @@ impl Caller {
     /// Someone who may use the supervisor's socket, and so may do everything.
     #[must_use]
     pub fn local() -> Self {
-        Self { tenant: Self::LOCAL.into(), token: None, scopes: Scopes::ALL, quotas: Quotas::default() }
+        Self {
+            tenant: Self::LOCAL.into(),
+            token: None,
+            scopes: Scopes::ALL,
+            quotas: Quotas::default(),
+            networks: Networks::All,
+        }
     }
 
     /// Whether it came over the socket without a token: who runs the host.

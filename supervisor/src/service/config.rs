@@ -1,10 +1,12 @@
 //! What an operator decides about sandboxes, as the service uses it. Made by `serve` from the configuration file.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::call_rate::CallRate;
 use crate::config::TemplateName;
 use crate::network::Egress;
+use crate::telemetry::Audit;
 
 /// Defaults and bounds of sandboxes and executions.
 #[derive(Debug, Clone)]
@@ -47,6 +49,8 @@ pub struct ServiceConfig {
     pub call_rate: Option<CallRate>,
     /// The network policies sandboxes may have.
     pub network: Egress,
+    /// Where their connections are recorded.
+    pub audit: Arc<Audit>,
 }
 
 impl ServiceConfig {
@@ -73,6 +77,7 @@ impl ServiceConfig {
             timeline_entries: 256,
             call_rate: CallRate::new(1_000, 5_000),
             network: Egress::default(),
+            audit: Arc::new(Audit::to_log()),
         }
     }
 }

@@ -116,8 +116,7 @@ impl Service {
         }
         check_metadata(&spec.metadata)?;
         let env = environment(&spec.env)?;
-        let network = self.config().network.policy(&spec.network);
-        let network = network.ok_or_else(|| ServiceError::invalid("there is no such network policy"))?;
+        let network = self.policy(caller, &spec.network)?;
         let name = spec.template.clone().unwrap_or_else(|| self.config().default_template.clone());
         let template = self.template(&name)?;
         let limits = self.limits(&spec, &template)?;
@@ -176,16 +175,14 @@ impl Service {
             memory_mib,
             created_at: SystemTime::now(),
             start,
-            network: network.name().to_owned(),
         };
-        let vm = Arc::clone(&lease.vm);
-        let (sandbox, transitions) =
-            Sandbox::new(facts, vm, Lifetime::start(now, ttl, idle, self.config().max_pause));
+        let (vm, gate) = (Arc::clone(&lease.vm), self.gate(&facts, network));
+        let lifetime = Lifetime::start(now, ttl, idle, self.config().max_pause);
+        let (sandbox, transitions) = Sandbox::new(facts, vm, gate, lifetime);
         let sandbox = Arc::new(sandbox);
         tracing::info!(parent: &sandbox.span, template = %sandbox.facts.template, "the sandbox was created");
-        let (egress, streams) = (self.config().network.clone(), sandbox.vm.agent().take_streams());
         // It ends with the machine's session.
-        let serve = async move { egress.serve(streams, network).await };
+        let serve = Arc::clone(&sandbox.gate).serve(sandbox.vm.agent().take_streams());
         tokio::spawn(serve.instrument(sandbox.span.clone()));
         self.enter(sandbox.clone());
         let view = sandbox.view();

@@ -85,6 +85,12 @@ pub enum ServiceError {
         /// Which one.
         scope: Scope,
     },
+    /// The token does not allow this network policy.
+    #[error("this token does not allow the network policy {name:?}")]
+    NetworkForbidden {
+        /// Which one.
+        name: String,
+    },
     /// The tenant has as much as it may have.
     #[error("the tenant's quota of {most} {what} is used up")]
     Quota {
@@ -175,6 +181,7 @@ impl ServiceError {
             Self::UnderWay { .. } | Self::TooManyDetached { .. } => ErrorKind::Busy,
             Self::UnknownExecution | Self::ExecutionEnded => ErrorKind::NotFound,
             Self::MissingScope { .. } => ErrorKind::MissingScope,
+            Self::NetworkForbidden { .. } => ErrorKind::NetworkForbidden,
             Self::Quota { .. } => ErrorKind::QuotaExceeded,
             Self::CallRate { .. } => ErrorKind::RateLimited,
             Self::Claim(error) => match error {
@@ -275,6 +282,7 @@ pub enum ErrorKind {
     Deadline,
     HostDiskFull,
     RateLimited,
+    NetworkForbidden,
 }
 
 impl ErrorKind {
@@ -311,6 +319,7 @@ impl ErrorKind {
             Self::Deadline => "deadline",
             Self::HostDiskFull => "host_disk_full",
             Self::RateLimited => "rate_limited",
+            Self::NetworkForbidden => "network_forbidden",
         }
     }
 }

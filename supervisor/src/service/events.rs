@@ -24,6 +24,8 @@ pub enum SandboxEventKind {
     Resumed,
     /// Its timeouts were changed.
     TimeoutChanged,
+    /// Another network policy is in force.
+    NetworkChanged,
     /// It has ended.
     Ended,
 }

@@ -17,6 +17,7 @@ use super::registry::Service;
 use super::sandbox::Sandbox;
 use super::timeline::TimelineOutcome;
 use crate::agent::{ExecuteRequest, Finished, Stdin};
+use crate::network::NetworkSummary;
 
 /// Bytes that a program is believed to print in a second: more than any machine can.
 const PRINTED_PER_SECOND: u64 = 16 << 30;
@@ -28,6 +29,8 @@ pub struct Executed {
     pub execution: ExecutionId,
     /// How it ended.
     pub finished: Arc<Finished>,
+    /// What it did on the network.
+    pub network: Arc<NetworkSummary>,
     /// It was run for an earlier call with the same key.
     pub replayed: bool,
 }
@@ -72,19 +75,21 @@ impl Service {
         &self,
         sandbox: Arc<Sandbox>,
         spec: &ExecuteSpec,
-        request: ExecuteRequest,
+        mut request: ExecuteRequest,
         stdin: Bytes,
     ) -> Result<Executed, ServiceError> {
         let mut call = Call::begin(self, sandbox, "execute", &spec.about())?;
         let execution = call.sandbox().next_execution();
         call.execution(execution);
+        request.label = execution.0;
         call.note(|entry| entry.bytes_in = stdin.len() as u64);
         let ran = run_in(&call, request, stdin).await;
         if let Ok(finished) = &ran {
             note_finished(&mut call, finished);
         }
+        let network = Arc::new(call.network());
         call.done(&ran);
-        ran.map(|finished| Executed { execution, finished: Arc::new(finished), replayed: false })
+        ran.map(|finished| Executed { execution, finished: Arc::new(finished), network, replayed: false })
     }
 }
 

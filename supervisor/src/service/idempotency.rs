@@ -47,7 +47,9 @@ impl Keyed for Executed {
         };
         let Finished { stdout, stderr, diagnosis, .. } = &*self.finished;
         let subject = diagnosis.as_ref().map_or(0, |diagnosis| diagnosis.subject.capacity());
-        size_of::<Finished>() + output(stdout) + output(stderr) + subject
+        let denials = self.network.denials.iter();
+        let denials: usize = denials.map(|denial| size_of_val(denial) + denial.host.len()).sum();
+        size_of::<Finished>() + output(stdout) + output(stderr) + subject + denials
     }
 }
 

@@ -74,6 +74,7 @@ async fn run(
     };
     // Only now is the room free: the machine is gone.
     drop(holdings);
+    let network = sandbox.gate.summary();
     let memory_mib_seconds = sandbox.facts.memory_mib.saturating_mul(ran.as_secs().max(1));
     service.ledger().add(
         &sandbox.facts.tenant,
@@ -85,6 +86,9 @@ async fn run(
             memory_mib_seconds,
             bytes_in: usage.bytes_in,
             bytes_out: usage.bytes_out,
+            connections: network.connections,
+            network_bytes_up: network.up,
+            network_bytes_down: network.down,
         },
     );
     service.retire(sandbox, end);

@@ -80,6 +80,20 @@ pub struct TenantUsage {
     pub bytes_in: u64,
     /// Bytes downloaded and printed.
     pub bytes_out: u64,
+    /// Connections to the outside.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub connections: u64,
+    /// Bytes that programs sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub network_bytes_up: u64,
+    /// Bytes that programs were sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub network_bytes_down: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl TenantUsage {
@@ -92,6 +106,9 @@ impl TenantUsage {
             memory_mib_seconds,
             bytes_in,
             bytes_out,
+            connections,
+            network_bytes_up,
+            network_bytes_down,
         } = self;
         for (sum, part) in [
             (sandboxes, more.sandboxes),
@@ -101,6 +118,9 @@ impl TenantUsage {
             (memory_mib_seconds, more.memory_mib_seconds),
             (bytes_in, more.bytes_in),
             (bytes_out, more.bytes_out),
+            (connections, more.connections),
+            (network_bytes_up, more.network_bytes_up),
+            (network_bytes_down, more.network_bytes_down),
         ] {
             *sum = sum.saturating_add(part);
         }
@@ -395,6 +415,7 @@ mod tests {
             memory_mib_seconds: 2_867_200,
             bytes_in: 1_048_576,
             bytes_out: 4_194_304,
+            ..TenantUsage::default()
         };
         assert_eq!((sums.len(), &sums["acme"], sums["local"].sandboxes), (2, &acme, 1));
         assert_eq!(fs::read_to_string(&path).expect("read"), GOLDEN, "and is still written so");

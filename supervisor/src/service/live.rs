@@ -116,10 +116,11 @@ impl Service {
     ) -> Result<LiveExecution, ServiceError> {
         caller.require(Scope::Exec)?;
         let sandbox = self.alive(caller, sandbox)?;
-        let request = spec.request(self.config(), &input, terminal, true)?;
+        let mut request = spec.request(self.config(), &input, terminal, true)?;
         let mut call = Call::begin(self, sandbox, "execute_stream", &spec.about())?;
         let id = call.sandbox().next_execution();
         call.execution(id);
+        request.label = id.0;
         let started = call.wait(call.sandbox().vm.agent().execute(request)).await;
         match started {
             Ok(mut execution) => {
@@ -192,12 +193,15 @@ impl LiveExecution {
                 Ok(Some(LiveEvent::Output { stream, data }))
             }
             Ok(Some(Event::Finished(finished))) => {
+                let mut network = Arc::default();
                 if let Some(UnderWay { mut call, .. }) = under_way.take() {
                     note_finished(&mut call, &finished);
+                    network = Arc::new(call.network());
                     call.done(&Ok(()));
                 }
-                let finished = Arc::from(finished);
-                Ok(Some(LiveEvent::Finished(Executed { execution: self.id, finished, replayed: false })))
+                let executed =
+                    Executed { execution: self.id, finished: Arc::from(finished), network, replayed: false };
+                Ok(Some(LiveEvent::Finished(executed)))
             }
             Ok(None) => Ok(None),
             Err(error) => {

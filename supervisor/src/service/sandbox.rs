@@ -25,6 +25,7 @@ use super::timeline::Timeline;
 use crate::config::TemplateName;
 use crate::engine::Stage;
 use crate::host::cgroup;
+use crate::network::Gate;
 use crate::pool::StartKind;
 use crate::vm::Vm;
 
@@ -111,6 +112,14 @@ pub struct SandboxUsage {
     pub bytes_out: u64,
     /// How long it has run.
     pub running: Duration,
+    /// Connections to the outside.
+    pub connections: u64,
+    /// Those that were denied.
+    pub connections_denied: u64,
+    /// Bytes that its programs sent.
+    pub network_bytes_up: u64,
+    /// Bytes that its programs were sent.
+    pub network_bytes_down: u64,
 }
 
 /// How a sandbox came to life.
@@ -168,7 +177,6 @@ pub(super) struct SandboxFacts {
     pub memory_mib: u64,
     pub created_at: SystemTime,
     pub start: StartView,
-    pub network: String,
 }
 
 /// Transitions that may wait for the keeper; who asks for one more waits before.
@@ -179,6 +187,8 @@ const MAX_TRANSITIONS: usize = 4;
 pub(super) struct Sandbox {
     pub facts: SandboxFacts,
     pub vm: Arc<Vm>,
+    /// Its network.
+    pub gate: Arc<Gate>,
     /// One span per sandbox; what is done in it is logged below it.
     pub span: tracing::Span,
     inner: Mutex<Inner>,
@@ -212,6 +222,7 @@ impl Sandbox {
     pub(super) fn new(
         facts: SandboxFacts,
         vm: Arc<Vm>,
+        gate: Arc<Gate>,
         lifetime: Lifetime,
     ) -> (Self, mpsc::Receiver<TransitionRequest>) {
         let span = tracing::info_span!("sandbox", id = %facts.id, tenant = %facts.tenant);
@@ -229,7 +240,7 @@ impl Sandbox {
         let (transitions, asked) = mpsc::channel(MAX_TRANSITIONS);
         let (inner, wake, ended) = (Mutex::new(inner), Notify::new(), watch::channel(None).0);
         let frozen = watch::channel(None).0;
-        (Self { facts, vm, span, inner, wake, transitions, ended, frozen }, asked)
+        (Self { facts, vm, gate, span, inner, wake, transitions, ended, frozen }, asked)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -342,6 +353,7 @@ impl Sandbox {
         let inner = self.lock();
         let end = self.end();
         let alive = end.is_none();
+        let network = self.gate.summary();
         let running = if alive { inner.lifetime.ran(now) } else { inner.usage.running };
         let expires_at = inner
             .lifetime
@@ -359,9 +371,16 @@ impl Sandbox {
             idle_timeout: inner.lifetime.idle(),
             metadata: self.facts.metadata.clone(),
             limits: self.facts.limits,
-            usage: SandboxUsage { running, ..inner.usage },
+            usage: SandboxUsage {
+                running,
+                connections: network.connections,
+                connections_denied: network.denied,
+                network_bytes_up: network.up,
+                network_bytes_down: network.down,
+                ..inner.usage
+            },
             start: self.facts.start.clone(),
-            network: self.facts.network.clone(),
+            network: self.gate.policy().name().to_owned(),
         }
     }
 }

@@ -34,6 +34,10 @@ pub struct TimelineEntry {
     pub bytes_in: u64,
     /// Bytes out of it.
     pub bytes_out: u64,
+    /// Connections of the execution to the outside.
+    pub connections: u64,
+    /// Those that were denied.
+    pub connections_denied: u64,
 }
 
 impl TimelineEntry {
@@ -51,6 +55,8 @@ impl TimelineEntry {
             memory_peak_bytes: None,
             bytes_in: 0,
             bytes_out: 0,
+            connections: 0,
+            connections_denied: 0,
         }
     }
 }

@@ -62,6 +62,46 @@ pub struct Entry<'a> {
     pub left_out: Option<u64>,
 }
 
+/// One connection of a sandbox to the outside. Tenant and sandbox are facts of the host; which execution it was is what
+/// the guest says.
+#[derive(Debug, Clone, Serialize)]
+pub struct ConnectionEntry<'a> {
+    /// When it ended, or was decided about.
+    pub time: Timestamp,
+    /// Whose.
+    pub tenant: &'a str,
+    /// Which sandbox.
+    pub sandbox: &'a str,
+    /// Which execution, by the guest's word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guest_says_execution: Option<&'a str>,
+    /// What is recorded: `connection`.
+    pub method: &'a str,
+    /// What became of it: served, cut, denied or failed.
+    pub outcome: &'a str,
+    /// What was decided.
+    pub decision: Decision,
+    /// What was asked for.
+    pub host: &'a str,
+    /// On which port.
+    pub port: u16,
+    /// The policy in force.
+    pub policy: &'a str,
+    /// The rule that was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<&'a str>,
+    /// Why it was denied or cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'a str>,
+    /// Bytes out of the sandbox.
+    pub bytes_up: u64,
+    /// Bytes into it.
+    pub bytes_down: u64,
+    /// Connections of the sandbox before this one that have no line of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<u64>,
+}
+
 /// Why there is no audit log.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the audit log {}\nhint: check telemetry.audit_log", path.display())]
@@ -82,6 +122,12 @@ enum Order {
 /// Where decisions are recorded.
 pub struct Audit {
     writer: Option<Writer>,
+}
+
+impl std::fmt::Debug for Audit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Audit").finish_non_exhaustive()
+    }
 }
 
 struct Writer {
@@ -113,8 +159,8 @@ impl Audit {
         Ok(Self { writer: Some(Writer { orders: Some(orders), thread: Some(thread), lost }) })
     }
 
-    /// Records one decision. Never waits.
-    pub fn record(&self, entry: &Entry<'_>) {
+    /// Records one decision, an [`Entry`] or a [`ConnectionEntry`]. Never waits.
+    pub fn record(&self, entry: &impl Serialize) {
         // Text and enums are always JSON.
         let line = serde_json::to_string(entry).unwrap_or_default();
         let Some(writer) = &self.writer else {

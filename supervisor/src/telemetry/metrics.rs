@@ -126,6 +126,8 @@ pub struct Metrics {
     calls: Family<Call, Counter>,
     call_seconds: Family<Method, Histogram, Seconds>,
     bytes: Family<Way, Counter>,
+    connections: Family<Outcome, Counter>,
+    network_bytes: Family<Way, Counter>,
     audit_lost: Counter,
 }
 
@@ -154,6 +156,8 @@ impl Metrics {
             calls: Family::default(),
             call_seconds: Family::new_with_constructor(Seconds),
             bytes: Family::default(),
+            connections: Family::default(),
+            network_bytes: Family::default(),
             audit_lost: Counter::default(),
         };
         let to = &mut metrics.registry;
@@ -180,6 +184,16 @@ impl Metrics {
         to.register("calls", "Calls that ended, by method and code", metrics.calls.clone());
         to.register("call_seconds", "Time calls took, by method", metrics.call_seconds.clone());
         to.register("bytes", "Bytes of files and streams moved for callers", metrics.bytes.clone());
+        to.register(
+            "network_connections",
+            "Connections of sandboxes to the outside that have ended, by what became of them",
+            metrics.connections.clone(),
+        );
+        to.register(
+            "network_bytes",
+            "Bytes of sandboxes' connections to the outside",
+            metrics.network_bytes.clone(),
+        );
         to.register(
             "audit_lost",
             "Audit lines that did not reach the audit file",
@@ -223,6 +237,15 @@ impl Metrics {
             Direction::Out => "out",
         };
         self.bytes.get_or_create(&Way { direction }).inc_by(count);
+    }
+
+    /// A connection of a sandbox to the outside has ended: `outcome` is served, cut, denied or failed. What it moved is
+    /// counted now, however long it took.
+    pub fn connection(&self, outcome: &'static str, up: u64, down: u64) {
+        self.connections.get_or_create(&Outcome { outcome }).inc();
+        for (direction, bytes) in [("up", up), ("down", down)] {
+            self.network_bytes.get_or_create(&Way { direction }).inc_by(bytes);
+        }
     }
 
     /// How things stand now. A template that is no longer named is no longer shown.

@@ -7,7 +7,7 @@ mod logging;
 mod metrics;
 mod metrics_server;
 
-pub use self::audit::{Audit, AuditError, Decision, Entry};
+pub use self::audit::{Audit, AuditError, ConnectionEntry, Decision, Entry};
 pub use self::logging::{Logging, LoggingError};
 pub use self::metrics::{Direction, Gauges, Metrics, TemplateLevels};
 pub use self::metrics_server::{MetricsServer, ServeError};

@@ -79,6 +79,7 @@ pub async fn over_tls_a_valid_token_is_needed_and_every_refusal_sounds_the_same(
         tenant: "acme".into(),
         scopes: ALL.to_vec(),
         quota: Quota::default(),
+        networks: Vec::new(),
         expires: Some("2020-01-01T00:00:00Z".parse().expect("a time")),
     };
     let old = tokens::create(&file, &old).expect("a token").secret.reveal().to_owned();

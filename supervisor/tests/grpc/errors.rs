@@ -197,6 +197,12 @@ async fn callers(dir: &Path, table: &mut Table) {
         false,
     );
     table.take(looker.host.status(v1::HostStatusRequest {}).await, ErrorReason::MissingScope, false);
+    let network = v1::CreateSandboxRequest { network: "any".into(), ..Default::default() };
+    table.take(
+        place.client_with(Some(&poor)).await.sandboxes.create(network).await,
+        ErrorReason::NetworkForbidden,
+        false,
+    );
     let mut poor = place.client_with(Some(&poor)).await;
     table.take(
         poor.sandboxes.create(v1::CreateSandboxRequest::default()).await,

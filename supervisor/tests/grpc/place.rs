@@ -15,6 +15,7 @@ use rekindle::grpc::{
     Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, Tls, TlsFiles,
 };
 use rekindle::host::cgroup::CgroupManager;
+use rekindle::network::Egress;
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{Ledger, Service, ServiceConfig};
 use rekindle::store::{Artifact, Store};
@@ -45,6 +46,8 @@ pub struct Wishes {
     /// Where its data is; else in a directory of its own.
     pub data: Option<PathBuf>,
     pub service: fn(&mut ServiceConfig),
+    /// What sandboxes may reach.
+    pub network: Egress,
     pub ledger: Ledger,
     pub connections: ConnectionLimits,
     pub max_streams: u32,
@@ -60,6 +63,7 @@ impl Default for Wishes {
             parked: 0,
             data: None,
             service: |_| {},
+            network: Egress::default(),
             ledger: Ledger::in_memory(),
             connections: ConnectionLimits::default(),
             max_streams: 128,
@@ -109,6 +113,7 @@ impl Place {
         let log = dir.path().join("audit.jsonl");
         let audit = Arc::new(Audit::to_file(&log, metrics.audit_lost()).expect("an audit log"));
         let mut config = ServiceConfig::new(name);
+        (config.network, config.audit) = (wishes.network, Arc::clone(&audit));
         (wishes.service)(&mut config);
         let service = Service::new(config, pool, wishes.ledger, metrics);
         let tokens = wishes.tokens.map(|path| TokenFile::open(&path).expect("tokens"));
@@ -193,11 +198,24 @@ async fn template(dir: &Path, data: &Path, host: &Arc<VmHost>, parked: u32) -> P
 
 /// Adds a token to a file and returns its secret.
 pub fn token(file: &Path, id: &str, tenant: &str, scopes: &[Scope], quota: Quota) -> String {
+    token_with(file, id, tenant, scopes, quota, &[])
+}
+
+/// Adds a token that allows these network policies.
+pub fn token_with(
+    file: &Path,
+    id: &str,
+    tenant: &str,
+    scopes: &[Scope],
+    quota: Quota,
+    networks: &[&str],
+) -> String {
     let new = NewToken {
         id: id.parse().expect("an id"),
         tenant: tenant.into(),
         scopes: scopes.to_vec(),
         quota,
+        networks: networks.iter().map(|name| (*name).to_owned()).collect(),
         expires: None,
     };
     tokens::create(file, &new).expect("a token").secret.reveal().to_owned()

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rekindle::engine::Operation;
 use rekindle::engine::fake::{FakeControl, Fault};
 use rekindle::service::{
-    Caller, CreateSpec, EndReason, ErrorKind, Quotas, SandboxId, SandboxState, Scopes, ServiceError,
+    Caller, CreateSpec, EndReason, ErrorKind, Networks, Quotas, SandboxId, SandboxState, Scopes, ServiceError,
 };
 use rekindle_fake_guest::Guest;
 use rekindle_fake_host::MEMORY_MIB;
@@ -90,6 +90,7 @@ impl World {
             token: Some(tenant.into()),
             scopes: Scopes { admin: false, ..Scopes::ALL },
             quotas: Quotas { sandboxes: Some(QUOTA), ..Quotas::default() },
+            networks: Networks::All,
         };
         let callers = TENANTS.iter().map(|tenant| caller(tenant)).collect();
         let place = Place::new(0, 0).await;

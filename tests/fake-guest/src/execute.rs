@@ -10,7 +10,7 @@ use rekindle_protocol::mux::Stream;
 use rekindle_protocol::output::Collector;
 use rekindle_protocol::wire::execute_result::Outcome;
 use rekindle_protocol::wire::{self, ErrorCode, OutputStream, response::Reply};
-use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -88,6 +88,8 @@ async fn listen(mut reader: ReadHalf<Stream>, pieces: mpsc::Sender<Bytes>, live:
 struct Execution<'a> {
     guest: &'a Guest,
     env: &'a [wire::EnvVar],
+    /// The host's number for it.
+    label: u64,
     stream: bool,
     writer: WriteHalf<Stream>,
     input: mpsc::Receiver<Bytes>,
@@ -109,6 +111,7 @@ impl<'a> Execution<'a> {
         Self {
             guest,
             env: &request.env,
+            label: request.label,
             stream: request.stream,
             writer,
             input,
@@ -158,6 +161,13 @@ impl<'a> Execution<'a> {
                     Some(value) => self.say(OutputStream::Stdout, &[&value[..], b"\n"].concat()).await?,
                     None => return Some(Outcome::Exited(1)),
                 },
+                Word::Connect { host, port, text } => match self.connect(host, port, &text).await {
+                    Ok(heard) => self.say(OutputStream::Stdout, &heard).await?,
+                    Err(why) => {
+                        self.say(OutputStream::Stderr, format!("{why}\n").as_bytes()).await?;
+                        return Some(Outcome::Exited(1));
+                    }
+                },
                 Word::Hostname => {
                     let name = format!("{}\n", self.guest.sandbox().hostname);
                     self.say(OutputStream::Stdout, name.as_bytes()).await?;
@@ -174,6 +184,30 @@ impl<'a> Execution<'a> {
             }
         }
         Some(Outcome::Exited(0))
+    }
+
+    /// What a server outside says to this, or why there is none.
+    async fn connect(&self, host: String, port: u16, text: &str) -> Result<Vec<u8>, String> {
+        use wire::egress_verdict::Verdict;
+        let lost = |_| "lost".to_owned();
+        let mut stream = self.guest.open_stream().await.ok_or("there is no host")?;
+        let target = Some(wire::egress_request::Target::Name(host));
+        let request = wire::EgressRequest { target, port: port.into(), execution: self.label };
+        frame::write(&mut stream, &request).await.map_err(lost)?;
+        stream.write_all(text.as_bytes()).await.map_err(|_| "lost")?;
+        stream.flush().await.map_err(|_| "lost")?;
+        let verdict = frame::read::<wire::EgressVerdict>(&mut stream).await.map_err(lost)?;
+        match verdict.and_then(|verdict| verdict.verdict) {
+            Some(Verdict::Accepted(_)) => {
+                stream.shutdown().await.map_err(|_| "lost")?;
+                let mut heard = Vec::new();
+                stream.read_to_end(&mut heard).await.map_err(|_| "lost")?;
+                Ok(heard)
+            }
+            Some(Verdict::Denied(denied)) => Err(format!("denied: {}", denied.reason)),
+            Some(Verdict::Failed(failed)) => Err(format!("failed: {}", failed.message)),
+            None => Err("refused".to_owned()),
+        }
     }
 
     /// The execution's own variable, or the sandbox's.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rekindle_protocol::mux::{Opener, Stream};
 use rekindle_protocol::wire;
 use tokio::io::DuplexStream;
 use tokio::sync::{Notify, mpsc};
@@ -127,9 +128,22 @@ struct State {
     files: Mutex<Files>,
     refusals: Mutex<VecDeque<wire::ErrorCode>>,
     crash: Notify,
+    /// Opens streams to the host, while there is a session.
+    opener: Mutex<Option<Opener>>,
 }
 
 impl Guest {
+    /// Says through whom the host is reached from now on.
+    pub(crate) fn connects_by(&self, opener: Option<Opener>) {
+        *lock(&self.state.opener) = opener;
+    }
+
+    /// A stream to the host; nothing when there is no session.
+    pub(crate) async fn open_stream(&self) -> Option<Stream> {
+        let opener = lock(&self.state.opener).clone();
+        opener?.open().await.ok()
+    }
+
     fn new(manner: Manner) -> Self {
         let state = State {
             manner,
@@ -142,6 +156,7 @@ impl Guest {
             files: Mutex::default(),
             refusals: Mutex::default(),
             crash: Notify::new(),
+            opener: Mutex::default(),
         };
         Self { state: Arc::new(state) }
     }

@@ -25,6 +25,7 @@ pub(crate) async fn serve(guest: Guest, io: DuplexStream) {
     let (opener, mut incoming, driver) = mux::session(io, Side::Guest);
     let driver = tokio::spawn(driver);
     let hang_up = Arc::new(Notify::new());
+    guest.connects_by(Some(opener.clone()));
     let booted = Instant::now();
     let accept = async {
         while let Some(stream) = incoming.next().await {
@@ -34,9 +35,13 @@ pub(crate) async fn serve(guest: Guest, io: DuplexStream) {
     tokio::select! {
         () = accept => {}
         () = hang_up.notified() => {}
-        () = guest.crashed() => return driver.abort(),
+        () = guest.crashed() => {
+            guest.connects_by(None);
+            return driver.abort();
+        }
     }
     // What waits is still sent; then the session ends from this side.
+    guest.connects_by(None);
     drop(opener);
     let _ = driver.await;
 }

@@ -11,6 +11,7 @@
 //! | `sleep MS` | so many milliseconds pass |
 //! | `flood N` | so many bytes on stdout |
 //! | `env NAME` | the variable's value on stdout, or a failure |
+//! | `connect HOST PORT TEXT…` | a connection to the outside that says the text and a line end: what it hears on stdout, or `denied` and why on stderr and a failure |
 //! | `hostname` | the guest's name on stdout |
 //! | `oom` | the execution ends as out of memory |
 //! | `kill SIGNAL` | it ends by that signal |
@@ -48,6 +49,15 @@ pub enum Word {
     Flood(u64),
     /// Show a variable.
     Env(String),
+    /// Connect to the outside.
+    Connect {
+        /// To whom.
+        host: String,
+        /// On which port.
+        port: u16,
+        /// What to say, its line end included.
+        text: String,
+    },
     /// Show the guest's name.
     Hostname,
     /// Run out of memory.
@@ -96,6 +106,14 @@ fn word(part: &str) -> Word {
         "sleep" => rest.parse().map_or_else(|_| unknown(), Word::Sleep),
         "flood" => rest.parse().map_or_else(|_| unknown(), Word::Flood),
         "env" => Word::Env(rest.to_owned()),
+        "connect" => {
+            let (host, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+            let (port, text) = rest.split_once(' ').unwrap_or((rest, ""));
+            match port.parse() {
+                Ok(port) => Word::Connect { host: host.to_owned(), port, text: format!("{text}\n") },
+                Err(_) => unknown(),
+            }
+        }
         "hostname" => Word::Hostname,
         "oom" => Word::OutOfMemory,
         "kill" => rest.parse().map_or_else(|_| unknown(), Word::Kill),

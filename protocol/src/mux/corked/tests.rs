@@ -111,6 +111,14 @@ fn a_hosts_agreement_to_an_end_waits_and_a_guests_end_does_not() {
     assert!(write(&mut stream, &end()).is_ready());
     assert!(pull(&cork).is_ready());
     assert_eq!(writes(&cork), [end()]);
+
+    // The guest has opened it, and waits to hear that the other side has said all.
+    let (mut stream, cork) = recorded(Side::Host);
+    let mut end = end();
+    end[7] = 8;
+    assert!(write(&mut stream, &end).is_ready());
+    assert!(pull(&cork).is_ready());
+    assert_eq!(writes(&cork), [end]);
 }
 
 #[test]

@@ -35,6 +35,10 @@ pub enum RemoteCommand {
     Inspect(On<OneOptions>),
     /// Show every call to a sandbox with its outcome and cost
     Timeline(On<OneOptions>),
+    /// Show what a sandbox connects to, and what was denied
+    Egress(On<EgressOptions>),
+    /// Put a sandbox under another network policy
+    Network(On<NetworkOptions>),
     /// Stop a sandbox's processors and its clocks
     Pause(On<OneOptions>),
     /// Let a paused sandbox run again
@@ -263,6 +267,31 @@ pub struct TimeoutOptions {
     /// How long it may go without a call; none for ever
     #[arg(long, value_name = "TIME", value_parser = span_or_none)]
     pub idle: Option<Duration>,
+    /// Print the sandbox as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `egress`.
+#[derive(Debug, Args)]
+pub struct EgressOptions {
+    /// The sandbox: its id, or as much of it as no other begins with
+    pub sandbox: String,
+    /// Go on with what comes, until the sandbox ends
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Print JSON, one line for each
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `network`.
+#[derive(Debug, Args)]
+pub struct NetworkOptions {
+    /// The sandbox: its id, or as much of it as no other begins with
+    pub sandbox: String,
+    /// The policy, by the name the operator gave it, or none
+    pub policy: String,
     /// Print the sandbox as JSON
     #[arg(long)]
     pub json: bool,

@@ -7,6 +7,6 @@ mod stdin;
 mod view;
 
 pub use self::end::End;
-pub use self::show::{show, tell_cuts};
+pub use self::show::{show, tell_notes};
 pub use self::stdin::{is_for_the_program, pieces};
 pub use self::view::Execution;

@@ -12,17 +12,33 @@ pub fn show(response: &ExecuteResponse) -> anyhow::Result<()> {
         |output: &Option<Output>| output.as_ref().map(|output| output.text.clone()).unwrap_or_default();
     print::text(&text(&response.stdout))?;
     std::io::stderr().lock().write_all(text(&response.stderr).as_bytes())?;
-    tell_cuts(response);
+    tell_notes(response);
     Ok(())
 }
 
-/// Says what was cut, and where all of it is.
-pub fn tell_cuts(response: &ExecuteResponse) {
+/// Says what of the output was cut and where all of it is, and which connections were denied.
+pub fn tell_notes(response: &ExecuteResponse) {
     for (name, output) in [("stdout", &response.stdout), ("stderr", &response.stderr)] {
         if let Some(note) = output.as_ref().and_then(|output| cut(name, output)) {
             eprintln!("rekindle: {note}");
         }
     }
+    for note in denials(response) {
+        eprintln!("rekindle: {note}");
+    }
+}
+
+/// What to say about connections that were denied: each host once.
+fn denials(response: &ExecuteResponse) -> Vec<String> {
+    let Some(network) = &response.network else { return Vec::new() };
+    let mut said: Vec<String> = Vec::new();
+    for denial in &network.denials {
+        let note = escape::text(&denial.message);
+        if !said.contains(&note) {
+            said.push(note);
+        }
+    }
+    said
 }
 
 /// What to say about an output that was shortened.

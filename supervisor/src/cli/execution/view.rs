@@ -4,7 +4,7 @@ use rekindle_api::v1;
 use serde::Serialize;
 
 use super::End;
-use crate::cli::remote::view::seconds;
+use crate::cli::remote::view::{Denial, seconds};
 
 /// How an execution ended, what it printed and what it took.
 #[derive(Debug, Serialize)]
@@ -20,6 +20,19 @@ pub struct Execution {
     diagnosis: Option<Diagnosis>,
     warm_interpreter: bool,
     replayed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<Network>,
+}
+
+/// What it did on the network.
+#[derive(Debug, Serialize)]
+struct Network {
+    connections: u64,
+    denied: u64,
+    failed: u64,
+    bytes_up: u64,
+    bytes_down: u64,
+    denials: Vec<Denial>,
 }
 
 /// What was collected of one stream.
@@ -67,6 +80,14 @@ impl Execution {
             diagnosis: from.diagnosis.map(|from| Diagnosis { kind: from.kind, subject: from.subject }),
             warm_interpreter: from.warm_interpreter,
             replayed: from.replayed,
+            network: from.network.map(|from| Network {
+                connections: from.connections,
+                denied: from.denied,
+                failed: from.failed,
+                bytes_up: from.bytes_up,
+                bytes_down: from.bytes_down,
+                denials: from.denials.into_iter().map(Denial::from).collect(),
+            }),
         }
     }
 }

@@ -57,6 +57,17 @@ fn text(sandbox: &Sandbox, now: SystemTime) -> String {
         "bytes in, out",
         format!("{}, {}", quantity::size(usage.bytes_in), quantity::size(usage.bytes_out)),
     );
+    if usage.connections > 0 {
+        facts.fact("connections", format!("{}, {} denied", usage.connections, usage.connections_denied));
+        facts.fact(
+            "network up, down",
+            format!(
+                "{}, {}",
+                quantity::size(usage.network_bytes_up),
+                quantity::size(usage.network_bytes_down)
+            ),
+        );
+    }
     let mut text = facts.text();
     if let Some(start) = &sandbox.start {
         text.push_str(&format!(

@@ -5,6 +5,7 @@
 mod attach;
 mod connection;
 mod create;
+mod egress;
 pub(super) mod escape;
 mod exec;
 mod get;
@@ -12,6 +13,7 @@ mod inspect;
 mod jobs;
 mod kill;
 mod ls;
+mod network;
 mod pause;
 pub(super) mod print;
 mod ps;
@@ -51,6 +53,8 @@ pub async fn remote(command: RemoteCommand) -> anyhow::Result<u8> {
         RemoteCommand::Ps(on) => ps::ps(connect(&on.server).await?, on.options).await,
         RemoteCommand::Inspect(on) => inspect::inspect(connect(&on.server).await?, on.options).await,
         RemoteCommand::Timeline(on) => timeline::timeline(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Egress(on) => egress::egress(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Network(on) => network::network(connect(&on.server).await?, on.options).await,
         RemoteCommand::Pause(on) => pause::pause(connect(&on.server).await?, on.options).await,
         RemoteCommand::Resume(on) => resume::resume(connect(&on.server).await?, on.options).await,
         RemoteCommand::Timeout(on) => timeout::timeout(connect(&on.server).await?, on.options).await,

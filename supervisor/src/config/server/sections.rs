@@ -168,9 +168,10 @@ section! {
 section! {
     /// What sandboxes may reach outside of them. Without a policy a sandbox has no network.
     NetworkSection {
-        /// The policies that a caller may name for a sandbox, each a table `[network.policies.<name>]`: `mode` is `"none"` or `"allow"`,
-        /// `presets` names ready rules (`apt`, `crates`, `github`, `npm`, `pypi`), and `allow` lists rules such as
-        /// `{ host = "*.example.com", ports = [443], protocol = "tls" }`, where `protocol` is `"tls"`, `"http"` or `"tcp"`.
+        /// The policies that a caller may name for a sandbox, each a table `[network.policies.<name>]`: `mode` is `"none"`, `"allow"`
+        /// or `"full"`, `presets` names ready rules (`apt`, `crates`, `github`, `npm`, `pypi`), and `allow` lists rules such as
+        /// `{ host = "*.example.com", ports = [443], protocol = "tls" }`, where `protocol` is `"tls"`, `"http"` or `"tcp"`;
+        /// `budget` may have `bytes_up`, `bytes_down`, `connections`, `connections_at_once` and `bytes_per_second`.
         policies: BTreeMap<String, PolicySpec> = BTreeMap::new(), shown "none";
         /// Names that lead to an address and port of the operator's choice instead of what a resolver says, such as
         /// `{ "pypi.org" = "10.1.2.3:8443" }` for a mirror. The only way to a private address.

@@ -27,6 +27,8 @@ pub struct NewToken {
     pub scopes: Vec<Scope>,
     /// How much its holder may use.
     pub quota: Quota,
+    /// The network policies its holder may choose; `*` stands for all.
+    pub networks: Vec<String>,
     /// When it stops working.
     pub expires: Option<Timestamp>,
 }
@@ -95,6 +97,9 @@ fn entry(new: &NewToken, secret: &Secret) -> Result<Table, String> {
     }
     if let Some(most) = new.quota.max_disk_mib {
         table["max_disk_mib"] = value(number(most)?);
+    }
+    if !new.networks.is_empty() {
+        table["networks"] = value(new.networks.iter().map(String::as_str).collect::<toml_edit::Array>());
     }
     if let Some(expires) = new.expires {
         table["expires"] = value(expires.to_string());

@@ -59,6 +59,8 @@ struct RawToken {
     max_milli_cpus: Option<u64>,
     max_memory_mib: Option<u64>,
     max_disk_mib: Option<u64>,
+    #[serde(default)]
+    networks: Vec<String>,
     expires: Option<String>,
 }
 
@@ -146,7 +148,8 @@ impl Tokens {
     pub fn in_force(&self, shown: &Token, now: Timestamp) -> Option<&Token> {
         let token = self.get(&shown.id)?;
         let same = token.sha256 == shown.sha256 && token.tenant == shown.tenant;
-        let allows = shown.scopes.iter().all(|scope| token.allows(*scope));
+        let allows = shown.scopes.iter().all(|scope| token.allows(*scope))
+            && shown.networks.iter().all(|network| token.networks.contains(network));
         (same && allows && !token.is_expired(now)).then_some(token)
     }
 
@@ -176,6 +179,7 @@ fn token(raw: RawToken) -> Result<Token, String> {
         max_milli_cpus,
         max_memory_mib,
         max_disk_mib,
+        networks,
         expires,
     } = raw;
     let about = |message: String| format!("token {id}: {message}");
@@ -193,6 +197,7 @@ fn token(raw: RawToken) -> Result<Token, String> {
         sha256: from_hex(&sha256).map_err(about)?,
         expires: expires.map(time).transpose()?,
         quota: Quota { max_sandboxes, max_milli_cpus, max_memory_mib, max_disk_mib },
+        networks,
         id,
         tenant,
         scopes,

@@ -33,6 +33,7 @@ impl Dir {
                 max_memory_mib: Some(4096),
                 max_disk_mib: Some(9000),
             },
+            networks: Vec::new(),
             expires,
         };
         create(&self.file(), &new).expect("made").secret
@@ -114,6 +115,7 @@ fn a_file_of_version_0_1_0_is_read_as_it_was_written() {
             max_memory_mib: Some(4096),
             max_disk_mib: Some(9000),
         },
+        networks: Vec::new(),
         expires: Some(time("2030-01-31T00:00:00Z")),
     };
     assert_eq!(all[0], &ci);
@@ -234,6 +236,7 @@ fn an_id_is_given_once() {
         tenant: "other".into(),
         scopes: vec![Scope::Admin],
         quota: Quota::default(),
+        networks: Vec::new(),
         expires: None,
     };
     assert!(matches!(create(&dir.file(), &again), Err(TokensError::Taken { .. })));
@@ -296,6 +299,7 @@ fn no_token_is_for_the_tenant_of_the_socket() {
         tenant: tenant.into(),
         scopes: vec![Scope::Exec],
         quota: Quota::default(),
+        networks: Vec::new(),
         expires: None,
     };
     let refused = create(&dir.file(), &new(LOCAL_TENANT)).expect_err("it is not a tenant's name");

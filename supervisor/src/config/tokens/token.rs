@@ -147,6 +147,8 @@ pub struct Token {
     pub scopes: Vec<Scope>,
     /// How much its holder may use.
     pub quota: Quota,
+    /// The network policies its holder may choose; `*` stands for all. Without one its sandboxes have no network.
+    pub networks: Vec<String>,
     /// When it stops working.
     pub expires: Option<Timestamp>,
 }

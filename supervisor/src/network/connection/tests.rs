@@ -10,9 +10,10 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::network::denial::ACCESS_DENIED;
-use crate::network::dial::{Lookup, Resolve};
-use crate::network::policy::{Access, PolicySpec, RuleSpec};
+use crate::network::denial::{ACCESS_DENIED, INTERNAL_ERROR};
+use crate::network::dial::{Dialer, Lookup, Resolve};
+use crate::network::journal::ConnectionView;
+use crate::network::policy::{Access, Budget, PolicySpec, RuleSpec};
 
 /// Answers every name with one address, and counts.
 struct Counting {
@@ -49,7 +50,7 @@ fn bed(server: Option<SocketAddr>) -> Bed {
         rule("git.example.com", 22, Protocol::Tcp),
         rule("*.wild.example.com", 443, Protocol::Tls),
     ];
-    let spec = PolicySpec { mode: Access::Allow, presets: Vec::new(), allow };
+    let spec = PolicySpec { mode: Access::Allow, allow, ..PolicySpec::default() };
     let mapped = server.map(|server| {
         ["pypi.org", "deb.debian.org", "git.example.com"]
             .map(|name| (HostName::parse(name).unwrap(), server))
@@ -66,16 +67,26 @@ impl Bed {
         &self,
         target: egress_request::Target,
         port: u32,
-    ) -> (DuplexStream, JoinHandle<Connection>) {
+    ) -> (DuplexStream, JoinHandle<ConnectionView>) {
         let (mut guest, host) = tokio::io::duplex(64 * 1024);
-        let (policy, dialer) = (self.policy.clone(), self.dialer.clone());
-        let served = tokio::spawn(async move { serve(host, &policy, &dialer).await });
+        let gate = self.gate();
+        let served = tokio::spawn(async move {
+            serve(host, &gate).await;
+            gate.journal().after(0).expect("it is in the journal")
+        });
         let request = wire::EgressRequest { target: Some(target), port, execution: 7 };
         frame::write(&mut guest, &request).await.unwrap();
         (guest, served)
     }
 
-    async fn name(&self, name: &str, port: u32) -> (DuplexStream, JoinHandle<Connection>) {
+    /// A gate of its own, on which the execution 7 is under way.
+    fn gate(&self) -> Arc<Gate> {
+        let gate = Gate::new(Arc::new(self.policy.clone()), self.dialer.clone(), None);
+        gate.journal().begin(7);
+        Arc::new(gate)
+    }
+
+    async fn name(&self, name: &str, port: u32) -> (DuplexStream, JoinHandle<ConnectionView>) {
         self.open(egress_request::Target::Name(name.to_owned()), port).await
     }
 
@@ -86,9 +97,10 @@ impl Bed {
         let Verdict::Denied(told) = verdict(&mut guest).await else { panic!("{name}:{port} was not denied") };
         let connection = served.await.unwrap();
         assert_eq!(connection.execution, 7);
-        let Outcome::Denied(denial) = connection.outcome else { panic!("{:?}", connection.outcome) };
+        let ConnectionState::Denied(denial) = connection.state else { panic!("{:?}", connection.state) };
         assert_eq!(told.reason, denial.reason.as_str());
         assert_eq!(told.message, denial.message());
+        assert_eq!(told.record, denial.json());
         (told, denial)
     }
 }
@@ -154,9 +166,11 @@ async fn an_allowed_tls_connection_reaches_its_server_byte_for_byte() {
         let ((), answer) = tokio::join!(writing, reading);
         assert_eq!(answer, b"and back");
         assert_eq!(heard.await.unwrap(), said);
-        let Outcome::Served { rule, up, down, denied } = served.await.unwrap().outcome else { panic!() };
-        assert_eq!((rule.as_str(), up, down), ("tls pypi.org:443", said.len() as u64, 8));
-        assert_eq!(denied, None);
+        let connection = served.await.unwrap();
+        assert_eq!((connection.up, connection.down), (said.len() as u64, 8));
+        assert_eq!((connection.host.as_str(), connection.port), ("pypi.org", 443));
+        let ConnectionState::Closed { rule, denial: None } = connection.state else { panic!() };
+        assert_eq!(rule, "tls pypi.org:443");
     }
 }
 
@@ -233,7 +247,7 @@ async fn addresses_and_what_is_no_name_are_denied() {
         let Verdict::Denied(told) = verdict(&mut guest).await else { panic!("{target:?}") };
         assert_eq!(told.reason, reason, "{target:?}");
         assert!(!told.message.chars().any(|letter| letter.is_control() || letter == '\u{202e}'));
-        assert!(matches!(served.await.unwrap().outcome, Outcome::Denied(_)));
+        assert!(matches!(served.await.unwrap().state, ConnectionState::Denied(_)));
     }
 }
 
@@ -242,7 +256,7 @@ async fn an_allowed_name_that_leads_to_a_private_address_is_denied() {
     let (listener, address) = listen().await;
     let bed = bed(None);
     let rule = rule("rebind.example.com", address.port(), Protocol::Tls);
-    let spec = PolicySpec { mode: Access::Allow, presets: Vec::new(), allow: vec![rule] };
+    let spec = PolicySpec { mode: Access::Allow, allow: vec![rule], ..PolicySpec::default() };
     let bed = Bed { policy: Policy::new("rebind", &spec).unwrap(), ..bed };
     let said = hello(Some("rebind.example.com"));
     let (told, denial) = bed.denied("rebind.example.com", address.port().into(), &said).await;
@@ -296,7 +310,8 @@ async fn a_later_request_for_another_host_is_refused_after_the_first_is_answered
         assert!(refusal.starts_with("HTTP/1.1 403 "), "{refusal}");
         assert!(refusal.contains("host_mismatch"), "{refusal}");
         assert_eq!(heard.await.unwrap(), first.as_bytes(), "the server saw more than the first request");
-        let Outcome::Served { denied: Some(denial), .. } = served.await.unwrap().outcome else { panic!() };
+        let state = served.await.unwrap().state;
+        let denial = state.denial().expect("a denial");
         assert_eq!(denial.reason, DenialReason::HostMismatch);
     }
 }
@@ -315,7 +330,7 @@ async fn a_rule_for_tcp_passes_bytes_of_a_server_that_speaks_first() {
     drop(guest);
     assert_eq!(server.read(&mut banner).await.unwrap_or(0), 0);
     drop(server);
-    assert!(matches!(served.await.unwrap().outcome, Outcome::Served { .. }));
+    assert!(matches!(served.await.unwrap().state, ConnectionState::Closed { denial: None, .. }));
 }
 
 #[tokio::test]
@@ -325,7 +340,20 @@ async fn a_server_that_is_not_there_is_told_as_such() {
     let (mut guest, served) = bed(Some(address)).name("git.example.com", 22).await;
     let Verdict::Failed(failed) = verdict(&mut guest).await else { panic!() };
     assert!(failed.message.contains("git.example.com:22"), "{}", failed.message);
-    assert!(matches!(served.await.unwrap().outcome, Outcome::Failed { port: 22, .. }));
+    let connection = served.await.unwrap();
+    assert_eq!(connection.port, 22);
+    assert!(matches!(connection.state, ConnectionState::Failed { .. }));
+    // In the client's own protocol, where it has one.
+    for (name, port, said, reply) in [
+        ("pypi.org", 443, hello(Some("pypi.org")), &INTERNAL_ERROR[..]),
+        ("deb.debian.org", 80, b"GET / HTTP/1.1\r\nHost: deb.debian.org\r\n\r\n".to_vec(), b"HTTP/1.1 502 "),
+        ("git.example.com", 22, b"SSH-2.0-x\r\n".to_vec(), b""),
+    ] {
+        let (mut guest, _) = bed(Some(address)).name(name, port).await;
+        guest.write_all(&said).await.unwrap();
+        let Verdict::Failed(failed) = verdict(&mut guest).await else { panic!("{name}") };
+        assert!(failed.reply.starts_with(reply) && failed.reply.is_empty() == reply.is_empty(), "{name}");
+    }
 }
 
 #[tokio::test]
@@ -340,7 +368,100 @@ async fn a_guest_that_opens_a_stream_wrongly_gets_nothing() {
             let _ = guest.read_to_end(&mut answer).await;
             assert!(answer.is_empty());
         };
-        let (connection, ()) = tokio::join!(serve(host, &bed.policy, &bed.dialer), writing);
-        assert_eq!(connection.outcome, Outcome::Abandoned, "{opening:?}");
+        let gate = bed.gate();
+        tokio::join!(serve(host, &gate), writing);
+        assert_eq!(gate.journal().after(0), None, "{opening:?}");
     }
+}
+
+fn full(budget: Budget) -> Policy {
+    Policy::new("open", &PolicySpec { mode: Access::Full, budget, ..PolicySpec::default() }).unwrap()
+}
+
+#[tokio::test]
+async fn a_full_policy_reaches_any_name_and_port_and_still_no_private_address() {
+    let (listener, address) = listen().await;
+    let heard = server(listener, b"here");
+    let bed = Bed { policy: full(Budget::default()), ..bed(Some(address)) };
+    let (mut guest, served) = bed.name("git.example.com", 9999).await;
+    guest.write_all(b"anything").await.unwrap();
+    guest.shutdown().await.unwrap();
+    assert!(matches!(verdict(&mut guest).await, Verdict::Accepted(_)));
+    let mut answer = Vec::new();
+    guest.read_to_end(&mut answer).await.unwrap();
+    assert_eq!((answer.as_slice(), heard.await.unwrap().as_slice()), (&b"here"[..], &b"anything"[..]));
+    let ConnectionState::Closed { rule, denial: None } = served.await.unwrap().state else { panic!() };
+    assert_eq!(rule, "tcp *:9999");
+    // Addresses are dialled as they are, and screened as any other; names that nobody mapped are looked up.
+    for private in [&[127, 0, 0, 1][..], &[10, 0, 0, 1], &[169, 254, 169, 254], &[0; 15]] {
+        let target = egress_request::Target::Address(private.to_vec().into());
+        let (mut guest, _) = bed.open(target, address.port().into()).await;
+        guest.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        let Verdict::Denied(told) = verdict(&mut guest).await else { panic!("{private:?} was dialled") };
+        let reason = if private.len() == 4 { "private_address" } else { "invalid_name" };
+        assert_eq!(told.reason, reason, "{private:?}");
+    }
+    let (told, _) = bed.denied("rebind.example.com", 80, b"GET / HTTP/1.1\r\n\r\n").await;
+    assert_eq!(told.reason, "private_address");
+}
+
+#[tokio::test]
+async fn a_budget_that_ends_in_the_middle_cuts_the_connection_and_denies_the_next() {
+    let (listener, address) = listen().await;
+    let sending = tokio::spawn(async move {
+        let (mut client, _) = listener.accept().await.unwrap();
+        // More than the budget has; it is cut off at some point.
+        let _ = client.write_all(&vec![1; 1 << 20]).await;
+    });
+    let budget = Budget { bytes_down: Some(100_000), ..Budget::default() };
+    let bed = Bed { policy: full(budget), ..bed(Some(address)) };
+    let gate = bed.gate();
+    let ask = async |gate: &Arc<Gate>| {
+        let (mut guest, host) = tokio::io::duplex(64 * 1024);
+        let gate = Arc::clone(gate);
+        tokio::spawn(async move { serve(host, &gate).await });
+        let target = Some(egress_request::Target::Name("git.example.com".into()));
+        frame::write(&mut guest, &wire::EgressRequest { target, port: 22, execution: 7 }).await.unwrap();
+        guest
+    };
+    let mut guest = ask(&gate).await;
+    assert!(matches!(verdict(&mut guest).await, Verdict::Accepted(_)));
+    let mut got = Vec::new();
+    let _ = guest.read_to_end(&mut got).await;
+    assert!(got.len() <= 100_000, "{} bytes came through", got.len());
+    let cut = gate.journal().end(7);
+    assert_eq!((cut.connections, cut.denied), (1, 1));
+    assert_eq!(cut.denials[0].reason, DenialReason::BudgetSpent);
+    sending.await.unwrap();
+    // What is left is less than a piece. Nothing more gets through once it is gone.
+    gate.set_policy(Arc::new(full(Budget { bytes_down: Some(gate.summary().down), ..Budget::default() })));
+    let mut guest = ask(&gate).await;
+    let Verdict::Denied(told) = verdict(&mut guest).await else { panic!("a spent budget let it through") };
+    assert_eq!(told.reason, "budget_spent");
+}
+
+#[tokio::test]
+async fn a_change_of_policy_ends_what_the_new_one_does_not_allow_and_leaves_the_rest() {
+    let (listener, address) = listen().await;
+    let bed = bed(Some(address));
+    let gate = bed.gate();
+    let (mut guest, host) = tokio::io::duplex(64 * 1024);
+    let serving = Arc::clone(&gate);
+    let served = tokio::spawn(async move { serve(host, &serving).await });
+    let target = Some(egress_request::Target::Name("git.example.com".into()));
+    frame::write(&mut guest, &wire::EgressRequest { target, port: 22, execution: 7 }).await.unwrap();
+    let (mut server, _) = listener.accept().await.unwrap();
+    assert!(matches!(verdict(&mut guest).await, Verdict::Accepted(_)));
+    // One that allows it too changes nothing.
+    gate.set_policy(Arc::new(full(Budget::default())));
+    server.write_all(b"still").await.unwrap();
+    let mut heard = [0; 5];
+    guest.read_exact(&mut heard).await.unwrap();
+    gate.set_policy(Arc::new(Policy::none()));
+    served.await.unwrap();
+    assert_eq!(guest.read(&mut heard).await.unwrap(), 0);
+    assert_eq!(server.read(&mut heard).await.unwrap_or(0), 0);
+    let summary = gate.journal().end(7);
+    assert_eq!(summary.denials[0].reason, DenialReason::PolicyChanged);
+    assert_eq!((summary.connections, summary.denied, summary.down), (1, 1, 5));
 }

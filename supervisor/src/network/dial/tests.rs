@@ -37,6 +37,10 @@ fn scripted(answers: &[&[&str]]) -> Arc<Scripted> {
     Arc::new(Scripted { answers: answers.iter().map(|answer| ips(answer)).collect(), ..Scripted::default() })
 }
 
+fn target(text: &str) -> Target {
+    Target::Name(name(text))
+}
+
 fn dialer(resolver: &Arc<Scripted>) -> Dialer {
     Dialer::new(resolver.clone(), BTreeMap::new())
 }
@@ -52,7 +56,7 @@ async fn a_name_that_leads_to_private_addresses_alone_is_not_dialled() {
         &["64:ff9b::7f00:1"],
         &["0.0.0.0"],
     ] {
-        let error = dialer(&scripted(&[answer])).dial(&name("rebind.example.com"), port).await.unwrap_err();
+        let error = dialer(&scripted(&[answer])).dial(&target("rebind.example.com"), port).await.unwrap_err();
         assert!(matches!(error, DialError::Private), "{answer:?}: {error}");
     }
     let nobody = tokio::time::timeout(Duration::from_millis(1), listener.accept()).await;
@@ -83,7 +87,7 @@ async fn the_hosts_own_addresses_are_not_dialled() {
 async fn a_name_is_looked_up_once_for_each_connection() {
     // The second answer would be the attack: it is never asked for.
     let resolver = scripted(&[&["203.0.113.1"], &["127.0.0.1"]]);
-    let _ = dialer(&resolver).dial(&name("rebind.example.com"), 9).await;
+    let _ = dialer(&resolver).dial(&target("rebind.example.com"), 9).await;
     assert_eq!(*resolver.asked.lock().unwrap(), ["rebind.example.com"]);
 }
 
@@ -93,11 +97,11 @@ async fn a_mapped_name_leads_where_the_operator_says_and_is_not_looked_up() {
     let resolver = scripted(&[]);
     let hosts = BTreeMap::from([(name("pypi.org"), listener.local_addr().unwrap())]);
     let dialer = Dialer::new(resolver.clone(), hosts);
-    let pypi = name("pypi.org");
+    let pypi = target("pypi.org");
     let (dialled, accepted) = tokio::join!(dialer.dial(&pypi, 443), listener.accept());
     assert_eq!(dialled.unwrap().local_addr().unwrap(), accepted.unwrap().1);
     assert!(resolver.asked.lock().unwrap().is_empty());
-    assert!(matches!(dialer.dial(&name("www.pypi.org"), 443).await, Err(DialError::Lookup(_))));
+    assert!(matches!(dialer.dial(&target("www.pypi.org"), 443).await, Err(DialError::Lookup(_))));
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn rule(host: &str, ports: &[u16], protocol: Protocol) -> RuleSpec {
 }
 
 fn allow(rules: Vec<RuleSpec>) -> Result<Policy, InvalidPolicy> {
-    Policy::new("build", &PolicySpec { mode: Access::Allow, presets: Vec::new(), allow: rules })
+    Policy::new("build", &PolicySpec { mode: Access::Allow, allow: rules, ..PolicySpec::default() })
 }
 
 fn target(name: &str) -> Target {
@@ -131,7 +131,7 @@ fn a_policy_reads_as_operators_write_it() {
     let policy = Policy::new("build", &toml::from_str(text).unwrap()).unwrap();
     assert_eq!(policy.decide(&target("a.example.com"), 443).unwrap().protocol, Protocol::Tls);
     assert_eq!(policy.decide(&target("git.example.org"), 22).unwrap().protocol, Protocol::Tcp);
-    assert!(toml::from_str::<PolicySpec>("mode = \"full\"").is_err());
+    assert!(toml::from_str::<PolicySpec>("mode = \"open\"").is_err());
     assert!(toml::from_str::<PolicySpec>("allow = [{ host = \"a.b\", port = 1 }]").is_err());
 }
 
@@ -158,5 +158,18 @@ proptest! {
             }
         });
         prop_assert_eq!(policy.decide(&target(&asked), port).is_ok(), expected);
+    }
+}
+
+#[test]
+fn a_full_policy_has_no_rules_and_no_policy_has_a_budget_of_nothing() {
+    let spec = |text: &str| Policy::new("open", &toml::from_str(text).unwrap());
+    let open = spec("mode = \"full\"\nbudget = { bytes_up = 1, bytes_per_second = 1000 }").unwrap();
+    assert_eq!(open.budget().bytes_up, Some(1));
+    assert_eq!(open.decide(&target("any.example"), 1).unwrap().to_string(), "tcp *:1");
+    assert_eq!(spec("mode = \"full\"\npresets = [\"pypi\"]"), Err(InvalidPolicy::Unused));
+    for what in ["bytes_up", "bytes_down", "connections", "connections_at_once", "bytes_per_second"] {
+        let zero = spec(&format!("mode = \"full\"\nbudget = {{ {what} = 0 }}"));
+        assert_eq!(zero, Err(InvalidPolicy::Zero { what }));
     }
 }

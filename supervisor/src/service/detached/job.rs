@@ -136,6 +136,7 @@ impl Job {
         if let Ok(finished) = &result {
             note_finished(&mut call, finished);
         }
+        let network = Arc::new(call.network());
         // Who hears of the end finds it in the timeline, and the place free.
         call.done(&result);
         drop(place);
@@ -145,7 +146,8 @@ impl Job {
             progress.takes_input = false;
             progress.verdict = Some(match result {
                 Ok(finished) => {
-                    Ok(Executed { execution: self.id, finished: Arc::new(finished), replayed: false })
+                    let finished = Arc::new(finished);
+                    Ok(Executed { execution: self.id, finished, network, replayed: false })
                 }
                 Err(error) => Err(Arc::new(error)),
             });

@@ -24,11 +24,12 @@ impl Service {
     ) -> Result<JobView, ServiceError> {
         caller.require(Scope::Exec)?;
         let sandbox = self.alive(caller, sandbox)?;
-        let request = spec.detached_request(self.config(), &input, terminal)?;
+        let mut request = spec.detached_request(self.config(), &input, terminal)?;
         let place = sandbox.lock().jobs.place()?;
         let mut call = Call::begin(self, sandbox.clone(), "execute_detached", &spec.about())?;
         let id = sandbox.next_execution();
         call.execution(id);
+        request.label = id.0;
         let execution = match call.wait(sandbox.vm.agent().execute(request)).await {
             Ok(execution) => execution,
             Err(error) => {

@@ -23,7 +23,12 @@ fn executed(bytes: usize) -> Executed {
         diagnosis: None,
         interpreter: None,
     };
-    Executed { execution: ExecutionId(1), finished: Arc::new(finished), replayed: false }
+    Executed {
+        execution: ExecutionId(1),
+        finished: Arc::new(finished),
+        network: Arc::default(),
+        replayed: false,
+    }
 }
 
 fn program(text: &str) -> Fingerprint {

@@ -101,7 +101,6 @@ fn nobody_waits_for_a_full_queue_and_every_line_is_written_or_counted() {
 
 #[test]
 fn a_file_that_cannot_be_opened_is_an_error_with_its_path() {
-    let error =
-        Audit::to_file(Path::new("/nonexistent/audit.log"), Counter::default()).err().expect("refused");
+    let error = Audit::to_file(Path::new("/nonexistent/audit.log"), Counter::default()).expect_err("refused");
     assert!(error.to_string().contains("/nonexistent/audit.log"));
 }

@@ -84,7 +84,7 @@ pub(in crate::cli::remote) async fn pump(
                 Ok(())
             }
             Some(Event::Finished(finished)) if behind => {
-                execution::tell_cuts(&finished);
+                execution::tell_notes(&finished);
                 return Ok(Ended::Finished(Box::new(finished)));
             }
             Some(Event::Finished(finished)) => return Ok(Ended::Finished(Box::new(finished))),

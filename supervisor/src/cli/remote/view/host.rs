@@ -62,6 +62,9 @@ pub struct TenantUsage {
     bytes_in: u64,
     bytes_out: u64,
     running: u64,
+    connections: u64,
+    network_bytes_up: u64,
+    network_bytes_down: u64,
 }
 
 /// What happened in a sandbox.
@@ -87,6 +90,8 @@ struct Entry {
     memory_peak_bytes: Option<u64>,
     bytes_in: u64,
     bytes_out: u64,
+    connections: u64,
+    connections_denied: u64,
 }
 
 impl From<v1::Template> for Template {
@@ -145,6 +150,9 @@ impl From<v1::TenantUsage> for TenantUsage {
             bytes_in: from.bytes_in,
             bytes_out: from.bytes_out,
             running: from.running,
+            connections: from.connections,
+            network_bytes_up: from.network_bytes_up,
+            network_bytes_down: from.network_bytes_down,
         }
     }
 }
@@ -168,6 +176,8 @@ impl From<v1::TimelineEntry> for Entry {
             memory_peak_bytes: from.memory_peak_bytes,
             bytes_in: from.bytes_in,
             bytes_out: from.bytes_out,
+            connections: from.connections,
+            connections_denied: from.connections_denied,
         }
     }
 }

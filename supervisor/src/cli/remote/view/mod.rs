@@ -1,6 +1,7 @@
 //! The API's messages as `--json` prints them: the field names of the `.proto` file, enums as lower-case words,
 //! times and durations as protobuf's JSON has them, what does not apply left out. Guests' paths are text, with their exact bytes beside them where they are none.
 
+mod connection;
 mod file;
 mod host;
 mod job;
@@ -8,6 +9,7 @@ mod sandbox;
 mod time;
 mod word;
 
+pub use self::connection::{Connection, Denial, connection_state};
 pub use self::file::File;
 pub use self::host::{Status, Template, TenantUsage, Timeline};
 pub use self::job::Job;

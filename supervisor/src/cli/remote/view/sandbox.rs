@@ -58,6 +58,10 @@ struct Usage {
     bytes_in: u64,
     bytes_out: u64,
     running_time: Option<String>,
+    connections: u64,
+    connections_denied: u64,
+    network_bytes_up: u64,
+    network_bytes_down: u64,
 }
 
 /// How it was started.
@@ -127,6 +131,10 @@ impl From<&v1::Sandbox> for Sandbox {
                 bytes_in: usage.bytes_in,
                 bytes_out: usage.bytes_out,
                 running_time: seconds(usage.running_time),
+                connections: usage.connections,
+                connections_denied: usage.connections_denied,
+                network_bytes_up: usage.network_bytes_up,
+                network_bytes_down: usage.network_bytes_down,
             },
             start,
         }

@@ -1,0 +1,164 @@
+//! The network of one sandbox: the policy in force, what was spent under it, and its journal.
+//!
+//! The policy can be exchanged while connections are open. Those that the new one would not let through end.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tracing::Instrument as _;
+
+use super::connection;
+use super::denial::DenialReason;
+use super::dial::Dialer;
+use super::journal::{Journal, NetworkSummary, Observe};
+use super::policy::Policy;
+use super::traffic::Spent;
+
+/// Connections of one sandbox at once. An agent that keeps to the protocol never has more; others are reset.
+pub(super) const MAX_CONNECTIONS: usize = 128;
+
+/// The network of one sandbox.
+#[derive(Debug)]
+pub struct Gate {
+    policy: watch::Sender<Arc<Policy>>,
+    pub(super) dialer: Dialer,
+    pub(super) spent: Arc<Spent>,
+    pub(super) journal: Arc<Journal>,
+    /// Connections that are let through at this moment.
+    pub(super) open: Arc<std::sync::atomic::AtomicU32>,
+}
+
+impl Gate {
+    /// A gate that lets through what a policy does. `observer` hears of every connection.
+    #[must_use]
+    pub fn new(policy: Arc<Policy>, dialer: Dialer, observer: Option<Arc<dyn Observe>>) -> Self {
+        Self {
+            policy: watch::channel(policy).0,
+            dialer,
+            spent: Arc::default(),
+            journal: Arc::new(Journal::new(observer)),
+            open: Arc::default(),
+        }
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.policy.borrow())
+    }
+
+    /// Puts another policy in force. What was spent stays spent.
+    pub fn set_policy(&self, policy: Arc<Policy>) {
+        self.policy.send_replace(policy);
+    }
+
+    /// Sees the policy change.
+    pub(super) fn policy_changes(&self) -> watch::Receiver<Arc<Policy>> {
+        self.policy.subscribe()
+    }
+
+    /// Its connections.
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// What the whole sandbox has done. Its denials are the executions'.
+    #[must_use]
+    pub fn summary(&self) -> NetworkSummary {
+        let (connections, denied, failed) = self.journal.counts();
+        let (up, down) = (self.spent.sums.up(), self.spent.sums.down());
+        NetworkSummary { connections, denied, failed, up, down, denials: Vec::new() }
+    }
+
+    /// Whether the budget lets one more connection through.
+    pub(super) fn room(&self, policy: &Policy) -> Result<Place, DenialReason> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let budget = policy.budget();
+        let (made, _, _) = self.journal.counts();
+        if budget.connections.is_some_and(|most| made >= most) || self.spent.is_over(budget) {
+            return Err(DenialReason::BudgetSpent);
+        }
+        let most = budget.connections_at_once.unwrap_or(u32::MAX);
+        match self.open.fetch_update(Relaxed, Relaxed, |open| (open < most).then_some(open + 1)) {
+            Ok(_) => Ok(Place(Arc::clone(&self.open))),
+            Err(_) => Err(DenialReason::TooMany),
+        }
+    }
+
+    /// Holds the streams of the sandbox to its policy, until its session ends. All of them end with this future.
+    pub async fn serve<S>(self: Arc<Self>, mut streams: mpsc::Receiver<S>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut connections = JoinSet::new();
+        while let Some(stream) = streams.recv().await {
+            while connections.try_join_next().is_some() {}
+            if connections.len() >= MAX_CONNECTIONS {
+                continue;
+            }
+            let gate = Arc::clone(&self);
+            connections.spawn(async move { connection::serve(stream, &gate).await }.in_current_span());
+        }
+    }
+}
+
+/// One of the connections that are let through at a time.
+#[derive(Debug)]
+pub(super) struct Place(Arc<std::sync::atomic::AtomicU32>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! How many there may be.
+
+    use super::*;
+    use crate::network::policy::{Access, Budget, PolicySpec};
+    use crate::network::{Egress, SystemResolver};
+
+    #[tokio::test]
+    async fn a_guest_that_opens_streams_without_end_gets_so_many() {
+        let (sender, streams) = mpsc::channel(512);
+        let mut ends = Vec::new();
+        for _ in 0..MAX_CONNECTIONS + 50 {
+            let (guest, host) = tokio::io::duplex(64);
+            sender.send(host).await.unwrap();
+            ends.push(guest);
+        }
+        let egress = Egress::default();
+        let serving = Arc::new(egress.gate(egress.policy("").unwrap(), None)).serve(streams);
+        let looking = async {
+            use tokio::io::AsyncReadExt as _;
+            // Those beyond are closed at once; the others wait for what the guest has to say.
+            for guest in &mut ends[MAX_CONNECTIONS..] {
+                assert_eq!(guest.read(&mut [0]).await.unwrap(), 0);
+            }
+        };
+        tokio::select! {
+            () = serving => panic!("it ended"),
+            () = looking => {}
+        }
+        drop(sender);
+    }
+
+    #[test]
+    fn as_many_are_let_through_at_once_as_the_budget_says() {
+        let budget = Budget { connections_at_once: Some(2), ..Budget::default() };
+        let spec = PolicySpec { mode: Access::Full, budget, ..PolicySpec::default() };
+        let policy = Arc::new(Policy::new("open", &spec).unwrap());
+        let dialer = Dialer::new(Arc::new(SystemResolver), std::collections::BTreeMap::new());
+        let gate = Gate::new(Arc::clone(&policy), dialer, None);
+        let one = gate.room(&policy).unwrap();
+        let _other = gate.room(&policy).unwrap();
+        assert_eq!(gate.room(&policy).unwrap_err(), DenialReason::TooMany);
+        drop(one);
+        assert!(gate.room(&policy).is_ok());
+    }
+}

@@ -1,0 +1,214 @@
+//! The network of a sandbox: which policy it may have, the one that is put in force later, and what it connects to.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::call::Change;
+use super::caller::{Caller, Scope};
+use super::error::ServiceError;
+use super::events::SandboxEventKind;
+use super::id::ExecutionId;
+use super::registry::{Found, Service};
+use super::sandbox::{Sandbox, SandboxFacts, SandboxState, SandboxView};
+use crate::network::{ConnectionState, ConnectionView, Gate, Observe, Policy};
+use crate::telemetry::{Audit, ConnectionEntry, Decision, Metrics};
+
+/// Lines of the audit log in a second, of one sandbox. A guest decides how many connections it tries.
+const MAX_LINES: u64 = 100;
+
+impl Service {
+    /// A policy that the caller may choose.
+    pub(super) fn policy(&self, caller: &Caller, name: &str) -> Result<Arc<Policy>, ServiceError> {
+        if !matches!(name, "" | "none") && !caller.networks.allow(name) {
+            return Err(ServiceError::NetworkForbidden { name: super::timeline::subject(name) });
+        }
+        let policy = self.config().network.policy(name);
+        policy.ok_or_else(|| ServiceError::invalid("there is no such network policy"))
+    }
+
+    /// The network of a new sandbox, whose connections are counted, logged and audited.
+    pub(super) fn gate(&self, facts: &SandboxFacts, policy: Arc<Policy>) -> Arc<Gate> {
+        let observer = Observer {
+            sandbox: facts.id.to_string(),
+            tenant: facts.tenant.clone(),
+            metrics: Arc::clone(self.metrics()),
+            audit: self.config().audit.clone(),
+            window: Mutex::default(),
+        };
+        Arc::new(self.config().network.gate(policy, Some(Arc::new(observer))))
+    }
+
+    /// Puts a sandbox under another policy. Open connections that it does not allow end.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub fn update_network(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        network: &str,
+    ) -> Result<SandboxView, ServiceError> {
+        caller.require(Scope::Create)?;
+        let sandbox = self.alive(caller, sandbox)?;
+        let change = Change::begin(self, &sandbox, "update_network");
+        change.done(self.policy(caller, network).and_then(|policy| {
+            let inner = sandbox.lock();
+            if matches!(inner.state, SandboxState::Ending | SandboxState::Ended) {
+                return Err(sandbox.over(&inner, false));
+            }
+            drop(inner);
+            sandbox.gate.set_policy(policy);
+            self.events().tell(SandboxEventKind::NetworkChanged, sandbox.view());
+            Ok(sandbox.view())
+        }))
+    }
+
+    /// The connections of a sandbox; with `follow` also those to come.
+    ///
+    /// # Errors
+    /// When the caller has none of this name, or it has ended.
+    pub fn connections(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        follow: bool,
+    ) -> Result<Connections, ServiceError> {
+        match self.find(caller, sandbox, true)? {
+            Found::Alive(sandbox) => {
+                let news = sandbox.gate.journal().news();
+                Ok(Connections { sandbox, follow, seen: 0, news })
+            }
+            Found::Gone(gone) => Err(gone.error()),
+        }
+    }
+}
+
+/// The connections of a sandbox, one after the other.
+#[derive(Debug)]
+pub struct Connections {
+    sandbox: Arc<Sandbox>,
+    follow: bool,
+    seen: u64,
+    news: watch::Receiver<u64>,
+}
+
+impl Connections {
+    /// The next one, or the next change of one; `None` after the last.
+    pub async fn next(&mut self) -> Option<ConnectionView> {
+        loop {
+            self.news.borrow_and_update();
+            if let Some(view) = self.sandbox.gate.journal().after(self.seen) {
+                self.seen = view.revision;
+                return Some(view);
+            }
+            if !self.follow {
+                return None;
+            }
+            tokio::select! {
+                // The sandbox, which is held here, has the other end.
+                _ = self.news.changed() => {}
+                _ = self.sandbox.ended() => self.follow = false,
+            }
+        }
+    }
+}
+
+/// The name of the execution that a connection belongs to.
+#[must_use]
+pub fn connection_execution(view: &ConnectionView) -> Option<ExecutionId> {
+    Some(ExecutionId(view.execution)).filter(|_| view.execution != 0)
+}
+
+/// Tells of the connections of one sandbox.
+#[derive(Debug)]
+struct Observer {
+    sandbox: String,
+    tenant: String,
+    metrics: Arc<Metrics>,
+    audit: Arc<Audit>,
+    /// The second that is under way, lines in it, and those that were left out since the last line.
+    window: Mutex<(Option<Instant>, u64, u64)>,
+}
+
+impl Observer {
+    /// Whether there is room for a line, and how many had none before it.
+    fn line(&self) -> Option<u64> {
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, lines, left_out) = &mut *window;
+        if since.is_none_or(|since| since.elapsed() >= Duration::from_secs(1)) {
+            (*since, *lines) = (Some(Instant::now()), 0);
+        }
+        if *lines < MAX_LINES {
+            *lines += 1;
+            return Some(std::mem::take(left_out));
+        }
+        *left_out += 1;
+        None
+    }
+}
+
+impl Observe for Observer {
+    fn connection(&self, view: &ConnectionView) {
+        let (word, decision) = match &view.state {
+            ConnectionState::Denied(_) => ("denied", Decision::Denied),
+            ConnectionState::Closed { denial: Some(_), .. } => ("cut", Decision::Denied),
+            ConnectionState::Failed { .. } => ("failed", Decision::Allowed),
+            ConnectionState::Open { .. } | ConnectionState::Closed { denial: None, .. } => {
+                ("served", Decision::Allowed)
+            }
+        };
+        self.metrics.connection(word, view.up, view.down);
+        let Some(left_out) = self.line() else { return };
+        let execution = connection_execution(view).map(|id| id.to_string());
+        let rule = match &view.state {
+            ConnectionState::Open { rule } | ConnectionState::Closed { rule, .. } => Some(rule.as_str()),
+            ConnectionState::Denied(denial) => denial.rule.as_deref(),
+            ConnectionState::Failed { .. } => None,
+        };
+        self.audit.record(&ConnectionEntry {
+            time: Timestamp::now(),
+            tenant: &self.tenant,
+            sandbox: &self.sandbox,
+            guest_says_execution: execution.as_deref(),
+            method: "connection",
+            outcome: word,
+            decision,
+            host: &view.host,
+            port: view.port,
+            policy: &view.policy,
+            rule,
+            reason: view.state.denial().map(|denial| denial.reason.as_str()),
+            bytes_up: view.up,
+            bytes_down: view.down,
+            left_out: Some(left_out).filter(|left_out| *left_out > 0),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! How much a guest can write into the audit log.
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guest_that_floods_the_gate_writes_so_many_lines_a_second_and_the_rest_is_counted() {
+        let observer = Observer {
+            sandbox: String::new(),
+            tenant: String::new(),
+            metrics: Arc::default(),
+            audit: Arc::new(Audit::to_log()),
+            window: Mutex::default(),
+        };
+        let lines = || (0..1000).filter(|_| observer.line().is_some()).count() as u64;
+        assert_eq!(lines(), MAX_LINES);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(observer.line(), Some(1000 - MAX_LINES), "the next one says how many had none");
+        assert_eq!(observer.line(), Some(0));
+        assert_eq!(lines(), MAX_LINES - 2);
+    }
+}
