@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rekindle_api::client::Client;
 use rekindle_api::v1::execution_outcome::Outcome;
-use rekindle_api::v1::{CreateSandboxRequest, ExecuteRequest, Program, Sandbox};
+use rekindle_api::v1::{CreateSandboxRequest, Diagnosis, ExecuteRequest, ExecutionNetwork, Program, Sandbox};
 use rekindle_e2e::server::Server;
 use rekindle_e2e::site::Site;
 use rekindle_e2e::{Lab, leftovers};
@@ -50,6 +50,8 @@ pub struct Ran {
     pub code: Option<u32>,
     pub stdout: String,
     pub stderr: String,
+    pub diagnosis: Option<Diagnosis>,
+    pub network: ExecutionNetwork,
 }
 
 impl Ran {
@@ -125,7 +127,13 @@ impl Gate {
             _ => None,
         };
         let text = |output: Option<rekindle_api::v1::Output>| output.unwrap_or_default().text;
-        Ran { code, stdout: text(ended.stdout), stderr: text(ended.stderr) }
+        Ran {
+            code,
+            stdout: text(ended.stdout),
+            stderr: text(ended.stderr),
+            diagnosis: ended.diagnosis,
+            network: ended.network.unwrap_or_default(),
+        }
     }
 
     /// Ends it, with nothing left.

@@ -24,6 +24,19 @@ print(shake("plain.example.com", "plain.example.com"))
         assert_eq!(sandbox.network, "none");
         assert_eq!(gate.python(&sandbox, source).await, expected);
     }
+    // A program that fails of it has a diagnosis that says so, and finds the reason in the sandbox too.
+    let sandbox = gate.sandbox("").await;
+    let line = "python3 -c 'import urllib.request as u; u.urlopen(\"http://plain.example.com\")'";
+    let ran = gate.shell(&sandbox, line, "").await;
+    let diagnosis = ran.diagnosis.clone().unwrap_or_else(|| panic!("no diagnosis: {ran:?}"));
+    assert_eq!(
+        (diagnosis.kind.as_str(), diagnosis.subject.as_str()),
+        ("network_denied", "plain.example.com")
+    );
+    assert_eq!((ran.network.connections, ran.network.denied), (1, 1));
+    let record = gate.shell(&sandbox, "cat /run/rekindle/network.jsonl", "").await.printed();
+    assert_eq!(record.lines().count(), 1);
+    assert!(record.contains("\"reason\":\"network_off\""), "{record}");
     let unknown = CreateSandboxRequest { network: "other".into(), ..CreateSandboxRequest::default() };
     let refused = gate.client.sandboxes.clone().create(unknown).await.expect_err("there is no such policy");
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");

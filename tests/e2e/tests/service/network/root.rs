@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use rekindle::network::{Access, Egress, PolicySpec, Protocol, RuleSpec};
 use rekindle::vm::Vm;
@@ -17,13 +18,12 @@ use super::gate::ASK;
 fn serve(vm: &Vm, site: &Site) {
     let host = "plain.example.com".to_owned();
     let rule = RuleSpec { host: host.clone(), ports: vec![80], protocol: Protocol::Http };
-    let spec = PolicySpec { mode: Access::Allow, presets: Vec::new(), allow: vec![rule] };
+    let spec = PolicySpec { mode: Access::Allow, allow: vec![rule], ..PolicySpec::default() };
     let hosts: BTreeMap<String, SocketAddr> = [(host, site.address())].into();
     let egress = Egress::new(&[("test".to_owned(), spec)].into(), &hosts).expect("a network");
-    let policy = egress.policy("test").expect("the policy");
-    let streams = vm.agent().take_streams();
+    let gate = egress.gate(egress.policy("test").expect("the policy"), None);
     // It ends with the machine's session.
-    tokio::spawn(async move { egress.serve(streams, policy).await });
+    tokio::spawn(Arc::new(gate).serve(vm.agent().take_streams()));
 }
 
 async fn root(vm: &Vm, source: &str) -> Vec<String> {
