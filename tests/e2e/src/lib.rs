@@ -1,16 +1,18 @@
 //! What the end-to-end tests and measurements share: one snapshot a process, clones of it, the real
-//! `rekindle` program, its service, and a way to prove that nothing was left behind.
+//! `rekindle` program, its service, web servers for its guests, and a way to prove that nothing was left behind.
 //!
 //! Used by `tests/sandbox`, `tests/service` and `benches/restore`. Everything it makes lives below one temporary directory,
 //! which is removed when the process ends, however it ends.
 
 #![forbid(unsafe_code)]
 
+pub mod authority;
 pub mod cli;
 pub mod guest;
 mod lab;
 pub mod leftovers;
 pub mod server;
+pub mod site;
 mod sweeper;
 
 pub use lab::{Lab, Unavailable, engine};

@@ -135,9 +135,15 @@ impl Server {
     /// The end of its log.
     #[must_use]
     pub fn log(&self) -> String {
-        let log = fs::read_to_string(log_of(&self.data)).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
+        let lines = self.lines();
         lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+
+    /// All of its log.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let log = fs::read_to_string(log_of(&self.data)).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
     }
 
     /// A client of it.

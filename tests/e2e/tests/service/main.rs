@@ -23,6 +23,7 @@ mod detached;
 mod guarded;
 mod killed;
 mod life;
+mod network;
 mod parked;
 mod python;
 mod signals;

@@ -1,0 +1,134 @@
+//! A web server on the host's loopback, for what guests fetch through the network they are given: pages by their path,
+//! and a record of everything that was asked for.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+/// A server, for as long as it is kept.
+#[derive(Debug)]
+pub struct Site {
+    address: SocketAddr,
+    inner: Arc<Mutex<Inner>>,
+    accepting: AbortHandle,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Content and its type, by path.
+    pages: BTreeMap<String, (&'static str, Bytes)>,
+    connections: usize,
+    heard: Vec<String>,
+}
+
+impl Site {
+    /// One that speaks plain HTTP.
+    ///
+    /// # Panics
+    /// When there is no port.
+    pub async fn plain() -> Self {
+        Self::open(None).await
+    }
+
+    /// One that speaks HTTP over TLS.
+    ///
+    /// # Panics
+    /// When there is no port.
+    pub async fn secure(config: Arc<ServerConfig>) -> Self {
+        Self::open(Some(TlsAcceptor::from(config))).await
+    }
+
+    async fn open(tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let inner = Arc::new(Mutex::new(Inner::default()));
+        let shared = Arc::clone(&inner);
+        let accepting = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                lock(&shared).connections += 1;
+                let (shared, tls) = (Arc::clone(&shared), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => serve(stream, &shared).await,
+                        // A handshake that fails is the client's to tell.
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                serve(stream, &shared).await;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        Self { address, inner, accepting: accepting.abort_handle() }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Adds a page.
+    pub fn put(&self, path: &str, kind: &'static str, content: impl Into<Bytes>) {
+        lock(&self.inner).pages.insert(path.to_owned(), (kind, content.into()));
+    }
+
+    /// Connections that reached it so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        lock(&self.inner).connections
+    }
+
+    /// What it was asked for so far: method, host and path.
+    #[must_use]
+    pub fn heard(&self) -> Vec<String> {
+        lock(&self.inner).heard.clone()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, inner: &Arc<Mutex<Inner>>) {
+    let service = service_fn(|request| {
+        let answer = answer(&request, &mut lock(inner));
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    // Clients that go away are no fault of the server's.
+    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+fn answer<B>(request: &Request<B>, inner: &mut Inner) -> Response<Full<Bytes>> {
+    let (method, path) = (request.method(), request.uri().path());
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("nobody");
+    inner.heard.push(format!("{method} {host} {path}"));
+    let Some((kind, content)) = inner.pages.get(path) else {
+        let mut missing = Response::new(Full::default());
+        *missing.status_mut() = StatusCode::NOT_FOUND;
+        return missing;
+    };
+    let mut page = Response::new(Full::new(content.clone()));
+    page.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    page
+}
+
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,144 @@
+//! A server with the network policy `test`, and programs run in its sandboxes: what the tests beside it share.
+
+use std::collections::BTreeSet;
+
+use rekindle_api::client::Client;
+use rekindle_api::v1::execution_outcome::Outcome;
+use rekindle_api::v1::{CreateSandboxRequest, Diagnosis, ExecuteRequest, ExecutionNetwork, Program, Sandbox};
+use rekindle_e2e::server::Server;
+use rekindle_e2e::site::Site;
+use rekindle_e2e::{Lab, leftovers};
+use rekindle_test_support::wait::PATIENCE;
+use tempfile::TempDir;
+
+use crate::calls::{create_with, python, shell, time};
+
+/// Characters of output that are wanted: what is asserted on must not be in the part that is cut.
+const OUTPUT: u32 = 100_000;
+
+/// Functions for programs in Python: a request with any host to any address, and a handshake with any name. Both say
+/// what came of it in a few words.
+pub const ASK: &str = r#"
+import http.client, json, socket, ssl
+def ask(address, host=None, port=80, method="GET", connection=None):
+    connection = connection or http.client.HTTPConnection(address, port, timeout=200)
+    connection.putrequest(method, "/", skip_host=True)
+    connection.putheader("Host", host or address)
+    connection.endheaders()
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    return f"{answer.status} {json.loads(text)['reason'] if answer.status == 403 else text}"
+def shake(address, name):
+    context = ssl._create_unverified_context()
+    try:
+        with context.wrap_socket(socket.create_connection((address, 443), timeout=200), server_hostname=name):
+            return "shaken"
+    except ssl.SSLError as error:
+        return error.reason
+"#;
+
+/// A server and what is needed to end it.
+pub struct Gate {
+    data: TempDir,
+    pub server: Server,
+    pub client: Client,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<u32>,
+    pub stdout: String,
+    pub stderr: String,
+    pub diagnosis: Option<Diagnosis>,
+    pub network: ExecutionNetwork,
+}
+
+impl Ran {
+    /// What it printed; it went well.
+    pub fn printed(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.stdout.trim_end().to_owned()
+    }
+
+    /// It failed with this code and said `words`, in whatever case, on either stream: pip tells on its standard output.
+    pub fn assert_told(&self, code: u32, words: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        let said = format!("{}\n{}", self.stdout, self.stderr).to_lowercase().replace('_', " ");
+        assert!(said.contains(words), "{words:?} is not in {self:?}");
+    }
+}
+
+impl Gate {
+    /// Starts a server of one template. `allow` is what the policy allows, in the words of the configuration; every
+    /// name of `hosts` leads to its site.
+    pub async fn open(lab: &Lab, template: &str, allow: &str, hosts: &[(&str, &Site)]) -> Self {
+        let data = lab.copy();
+        let hosts: Vec<String> =
+            hosts.iter().map(|(name, site)| format!("\"{name}\" = \"{}\"", site.address())).collect();
+        let settings = [
+            format!("network.policies={{ test = {{ mode = \"allow\", {allow} }} }}"),
+            format!("network.hosts={{ {} }}", hosts.join(", ")),
+            // Nothing waits ready: every sandbox is restored from the snapshot when it is asked for.
+            format!(
+                "pool.templates={{ {template} = {{ parked_low = 0, parked_high = 0, prespawned = 0 }} }}"
+            ),
+            format!("sandbox.default_template={template}"),
+            "telemetry.log_format=json".to_owned(),
+        ];
+        let server = Server::start(data.path(), &settings.each_ref().map(String::as_str)).await;
+        let client = server.client().await;
+        Self { data, server, client }
+    }
+
+    /// A sandbox with a policy.
+    pub async fn sandbox(&self, network: &str) -> Sandbox {
+        let request = CreateSandboxRequest {
+            network: network.to_owned(),
+            ttl: time(PATIENCE * 10),
+            ..CreateSandboxRequest::default()
+        };
+        create_with(&self.client, request).await
+    }
+
+    /// Runs a line of the shell, with these bytes on its standard input.
+    pub async fn shell(&self, sandbox: &Sandbox, line: &str, stdin: &str) -> Ran {
+        self.run(sandbox, shell(line), stdin).await
+    }
+
+    /// Runs Python source that can [`ASK`], and returns the lines it printed.
+    pub async fn python(&self, sandbox: &Sandbox, source: &str) -> Vec<String> {
+        let ran = self.run(sandbox, python(&format!("{ASK}\n{source}")), "").await;
+        ran.printed().lines().map(str::to_owned).collect()
+    }
+
+    async fn run(&self, sandbox: &Sandbox, program: Program, stdin: &str) -> Ran {
+        let request = ExecuteRequest {
+            sandbox: sandbox.id.clone(),
+            program: Some(program),
+            stdin: stdin.as_bytes().to_vec().into(),
+            timeout: time(PATIENCE),
+            output_limit: Some(OUTPUT),
+            ..ExecuteRequest::default()
+        };
+        let ended = self.client.sandboxes.clone().execute(request).await.expect("it runs").into_inner();
+        let code = match ended.ended() {
+            Some(Outcome::ExitCode(code)) => Some(code),
+            _ => None,
+        };
+        let text = |output: Option<rekindle_api::v1::Output>| output.unwrap_or_default().text;
+        Ran {
+            code,
+            stdout: text(ended.stdout),
+            stderr: text(ended.stderr),
+            diagnosis: ended.diagnosis,
+            network: ended.network.unwrap_or_default(),
+        }
+    }
+
+    /// Ends it, with nothing left.
+    pub async fn close(self) {
+        let machines: BTreeSet<String> = leftovers::machines(self.data.path());
+        self.server.stop(&machines).await;
+    }
+}
