@@ -1,6 +1,7 @@
 //! Commands against a server in this process.
 
 mod executions;
+mod network;
 mod server;
 
 use std::io;

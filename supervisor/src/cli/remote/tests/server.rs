@@ -14,6 +14,7 @@ use rekindle_api::v1::execute_input::Input;
 use rekindle_api::v1::executions_server::ExecutionsServer;
 use rekindle_api::v1::files_server::{Files, FilesServer};
 use rekindle_api::v1::host_server::{Host, HostServer};
+use rekindle_api::v1::network_server::NetworkServer;
 use rekindle_api::v1::sandboxes_server::{Sandboxes, SandboxesServer};
 use rekindle_api::v1::upload_file_request::Part as Up;
 use rekindle_api::v1::*;
@@ -42,6 +43,10 @@ pub struct State {
     pub signals: Vec<(String, u32, bool)>,
     /// What single executions were asked for.
     pub executed: Vec<ExecuteRequest>,
+    /// Policies that were put in force.
+    pub networks: Vec<UpdateNetworkRequest>,
+    /// Looks at connections.
+    pub looked: Vec<ConnectionsRequest>,
 }
 
 /// A server that runs, and a way to it.
@@ -63,11 +68,13 @@ impl Server {
         let sandboxes = SandboxesServer::new(Fake(Arc::clone(&state)));
         let executions = ExecutionsServer::new(Fake(Arc::clone(&state)));
         let files = FilesServer::new(Fake(Arc::clone(&state)));
+        let network = NetworkServer::new(Fake(Arc::clone(&state)));
         let host = HostServer::new(Fake(Arc::clone(&state)));
         let server = tonic::transport::Server::builder()
             .add_service(sandboxes)
             .add_service(executions)
             .add_service(files)
+            .add_service(network)
             .add_service(host);
         tokio::spawn(server.serve_with_incoming(incoming));
         Self { state, dir }
