@@ -207,7 +207,7 @@ async fn git_clones_a_repository_from_an_allowed_host_and_from_no_other() {
     let heard = forge.heard();
     assert!(heard.contains(&"GET github.com /example/demo.git/info/refs".to_owned()), "{heard:?}");
 
-    let other = format!("{clone} https://git.example.net/example/demo.git");
+    let other = format!("{clone} https://git.example.net/example/demo.git other");
     gate.shell(&sandbox, &other, "").await.assert_told(128, "access was denied");
     assert_eq!(forge.heard(), heard);
     gate.close().await;
