@@ -57,7 +57,7 @@ const fn firecracker(name: &'static str, figures: &'static [Claim]) -> Case {
 }
 
 /// Every mechanism there is a switch for, and those with a setting.
-pub const CASES: [Case; 12] = [
+pub const CASES: [Case; 11] = [
     firecracker("jail_binaries", &[RESTORE]),
     firecracker("namespace_sets", &[RESTORE]),
     firecracker("prefault_clones", &[RESTORE, PYTHON]),
@@ -65,7 +65,6 @@ pub const CASES: [Case; 12] = [
     switch("head_start", &[CLAIM]),
     switch("cpu_weight", &[CLAIM]),
     Case { name: "prespawned", off: Off::Beside(RESTORE), figures: &[PRESPAWNED], engine: None },
-    switch("affinity", &[RESTORE]),
     switch("preopened", &[USABLE]),
     switch("settle", &[RESTORE]),
     switch("prepared_interpreters", &[PYTHON, NODE]),

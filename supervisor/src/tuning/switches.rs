@@ -28,7 +28,7 @@ pub const HOST: [(&str, Mechanism); 6] = [
 ];
 
 /// The guest's, as the agent knows them. They are decided when a template is built.
-pub const GUEST: [&str; 5] = ["affinity", "preopened", "settle", "prepared_interpreters", "spare_cgroup"];
+pub const GUEST: [&str; 4] = ["preopened", "settle", "prepared_interpreters", "spare_cgroup"];
 
 /// The ones that are off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
