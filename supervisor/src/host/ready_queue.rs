@@ -1,14 +1,14 @@
 //! Things made ahead: at hand for whoever starts something, made anew in a lull.
 //!
 //! ```text
-//! thread of the owner: fill ──▶ stock ──▶ take, take_ready: starts
+//! thread of the owner: fill ──▶ stock ──▶ take: starts
 //! ```
 //!
 //! Right after one was taken a monitor is starting, and on a host with few processors would have to share them with
-//! whoever makes the next. Used for the namespace sets of `process`, and by the Firecracker engine.
+//! whoever makes the next. Used for the namespace sets of `process`.
 
 use std::io;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How many are kept: as many starts at once need not wait.
@@ -16,19 +16,9 @@ const KEPT: usize = 4;
 /// How long none must have been taken before more are made.
 const LULL: Duration = Duration::from_secs(1);
 
-/// What becomes of a stock that is used up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WhenEmpty {
-    /// The next is made at once: nothing starts without one.
-    Hurry,
-    /// It is left for the lull: a start does without.
-    Wait,
-}
-
 /// Things that wait to be taken.
 #[derive(Debug)]
 pub(crate) struct ReadyQueue<T> {
-    when_empty: WhenEmpty,
     kept: usize,
     state: Mutex<State<T>>,
     changed: Condvar,
@@ -48,9 +38,9 @@ struct State<T> {
 
 impl<T> ReadyQueue<T> {
     /// An empty one.
-    pub(crate) const fn new(when_empty: WhenEmpty) -> Self {
+    pub(crate) const fn new() -> Self {
         let state = State { things: Vec::new(), wanted: true, waiting: 0, failed: None, closed: false };
-        Self { when_empty, kept: KEPT, state: Mutex::new(state), changed: Condvar::new() }
+        Self { kept: KEPT, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// The same with nothing kept: one is made when somebody waits for it.
@@ -66,6 +56,7 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Ends `fill`, and lets go of what is there.
+    #[cfg(test)]
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -98,21 +89,6 @@ impl<T> ReadyQueue<T> {
         taken
     }
 
-    /// Takes one if there is one. Waits for nobody, not even for one who is just putting one there: that may be a
-    /// thread of little priority.
-    pub(crate) fn take_ready(&self) -> Option<T> {
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        state.wanted = true;
-        let taken = state.things.pop();
-        drop(state);
-        self.changed.notify_all();
-        taken
-    }
-
     /// Returns when one more should be made, or with `false` when no more will be needed.
     fn wait_for_need(&self) -> bool {
         let mut state = self.lock();
@@ -124,7 +100,8 @@ impl<T> ReadyQueue<T> {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            if state.things.is_empty() && self.when_empty == WhenEmpty::Hurry {
+            // Nothing starts without one.
+            if state.things.is_empty() {
                 return true;
             }
             // Whoever takes one begins a start, and the lull anew.

@@ -3,8 +3,6 @@
 /// A mechanism of the host that only saves time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
-    /// Copies of Firecracker's program that wait for a jail.
-    JailBinaries,
     /// Namespaces that wait for a monitor.
     NamespaceSets,
     /// The successor of a claimed machine is made a moment later.
@@ -18,8 +16,7 @@ pub enum Mechanism {
 }
 
 /// The host's, by name.
-pub const HOST: [(&str, Mechanism); 6] = [
-    ("jail_binaries", Mechanism::JailBinaries),
+pub const HOST: [(&str, Mechanism); 5] = [
     ("namespace_sets", Mechanism::NamespaceSets),
     ("head_start", Mechanism::HeadStart),
     ("cpu_weight", Mechanism::CpuWeight),

@@ -28,7 +28,7 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, pidfd_
 
 use super::spawn::reap_later;
 use crate::host::readable::watch_readable;
-use crate::host::ready_queue::{ReadyQueue, WhenEmpty};
+use crate::host::ready_queue::ReadyQueue;
 use crate::tuning::{self, Mechanism};
 
 /// Does nothing until its standard input ends, which is held by the supervisor.
@@ -36,7 +36,7 @@ const LEADER: [&str; 3] = ["/bin/sh", "-c", "read -r _"];
 
 /// Namespace sets that wait for a child.
 static READY: LazyLock<ReadyQueue<NamespaceSet>> = LazyLock::new(|| {
-    let queue = ReadyQueue::new(WhenEmpty::Hurry);
+    let queue = ReadyQueue::new();
     if tuning::on(Mechanism::NamespaceSets) { queue } else { queue.on_demand() }
 });
 

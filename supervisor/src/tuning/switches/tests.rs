@@ -10,7 +10,7 @@ fn what_is_named_with_a_minus_is_off_and_nothing_else() {
     let switches = Switches::parse("-head_start,-working_set").expect("known names");
     assert!(!switches.on(Mechanism::HeadStart));
     assert!(!switches.on(Mechanism::WorkingSet));
-    assert!(switches.on(Mechanism::JailBinaries));
+    assert!(switches.on(Mechanism::CpuWeight));
     assert_eq!(switches.guest_argument(), None, "nothing of the guest's was named");
     assert!(HOST.iter().all(|(_, mechanism)| Switches::default().on(*mechanism)));
 }
