@@ -57,8 +57,7 @@ const fn firecracker(name: &'static str, figures: &'static [Claim]) -> Case {
 }
 
 /// Every mechanism there is a switch for, and those with a setting.
-pub const CASES: [Case; 10] = [
-    firecracker("namespace_sets", &[RESTORE]),
+pub const CASES: [Case; 9] = [
     firecracker("prefault_clones", &[RESTORE, PYTHON]),
     switch("working_set", &[COLD]),
     switch("head_start", &[CLAIM]),

@@ -3,8 +3,6 @@
 /// A mechanism of the host that only saves time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
-    /// Namespaces that wait for a monitor.
-    NamespaceSets,
     /// The successor of a claimed machine is made a moment later.
     HeadStart,
     /// A lower CPU weight for machines that nobody has claimed.
@@ -16,8 +14,7 @@ pub enum Mechanism {
 }
 
 /// The host's, by name.
-pub const HOST: [(&str, Mechanism); 5] = [
-    ("namespace_sets", Mechanism::NamespaceSets),
+pub const HOST: [(&str, Mechanism); 4] = [
     ("head_start", Mechanism::HeadStart),
     ("cpu_weight", Mechanism::CpuWeight),
     ("prefault_clones", Mechanism::PrefaultClones),

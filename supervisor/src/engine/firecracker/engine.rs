@@ -7,7 +7,6 @@ use crate::engine::{
     RestoreSpec, Started,
 };
 use crate::host::cpu::CpuIdentity;
-use crate::host::process::prepare_namespace_sets;
 
 /// Memory of the program, its copy in the jail, and the kernel on its behalf, in MiB.
 const PROGRAM_MIB: u64 = 64;
@@ -54,7 +53,6 @@ impl FirecrackerEngine {
             // The monitor's main and API threads, and the kernel's workers.
             thread_overhead: 16,
         };
-        prepare_namespace_sets();
         Self { firecracker, confinement, identity, capabilities }
     }
 }
