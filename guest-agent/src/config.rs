@@ -42,7 +42,7 @@ pub struct Config {
     /// `network=`: `on` or `off`: whether connections of programs are brought to the host. Default: where the agent is
     /// init.
     pub network: Option<bool>,
-    /// `tuning=`: mechanisms that only save time and are off, such as `-affinity,-settle`. Default: all are on.
+    /// `tuning=`: mechanisms that only save time and are off, such as `-preopened,-settle`. Default: all are on.
     pub tuning: Switches,
 }
 

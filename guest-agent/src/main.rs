@@ -58,7 +58,6 @@ fn main() -> ExitCode {
 
 /// What every thread beside the event loop's does first.
 fn begin_thread() {
-    tuning::affinity::allow_all();
     // The kernel drops a signal the first process does not want, but not if the main thread blocks it at that moment,
     // as it does while a child is born, and another thread does not: then the signal ends the whole agent.
     let _ = SigSet::all().thread_block();

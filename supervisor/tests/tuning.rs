@@ -16,7 +16,7 @@ const RECIPE: &str =
 
 /// The same in every test: the first choice of a process counts.
 fn switch_off() {
-    tuning::choose(Switches::parse("-head_start,-prefault_clones,-settle,-affinity").expect("known names"));
+    tuning::choose(Switches::parse("-head_start,-prefault_clones,-settle,-preopened").expect("known names"));
 }
 
 fn recipe() -> Recipe {
@@ -50,7 +50,7 @@ fn a_template_without_a_mechanism_of_the_guest_is_another_template() {
     switch_off();
     let dir = tempfile::tempdir().expect("a directory");
     let source = TemplateSource::find(recipe(), &artifacts(dir.path())).expect("found");
-    assert_eq!(source.recipe.kernel_args, ["rekindle.tuning=-affinity,-settle"]);
+    assert_eq!(source.recipe.kernel_args, ["rekindle.tuning=-preopened,-settle"]);
     assert_ne!(source.recipe.digest(), recipe().digest(), "its snapshot is not taken for the usual one");
 }
 

@@ -57,15 +57,12 @@ const fn firecracker(name: &'static str, figures: &'static [Claim]) -> Case {
 }
 
 /// Every mechanism there is a switch for, and those with a setting.
-pub const CASES: [Case; 12] = [
-    firecracker("jail_binaries", &[RESTORE]),
-    firecracker("namespace_sets", &[RESTORE]),
+pub const CASES: [Case; 9] = [
     firecracker("prefault_clones", &[RESTORE, PYTHON]),
     switch("working_set", &[COLD]),
     switch("head_start", &[CLAIM]),
     switch("cpu_weight", &[CLAIM]),
     Case { name: "prespawned", off: Off::Beside(RESTORE), figures: &[PRESPAWNED], engine: None },
-    switch("affinity", &[RESTORE]),
     switch("preopened", &[USABLE]),
     switch("settle", &[RESTORE]),
     switch("prepared_interpreters", &[PYTHON, NODE]),

@@ -91,13 +91,13 @@ fn the_table_has_a_line_for_every_figure() {
         host: crate::fingerprint::Fingerprint::take(&identity),
         template: "minimal".into(),
         rows: vec![
-            Row::of("affinity", "restore_output", rounds(&[1.5; 3], 10), None),
+            Row::of("preopened", "restore_output", rounds(&[1.5; 3], 10), None),
             Row::of("settle", "restore_output", rounds(&[1.0; 3], 10), None),
             Row::of("working_set", "restore_cold_usable", Vec::new(), Some("a | b\nc".into())),
         ],
     };
     let text = ablation.markdown();
-    assert!(text.contains("| `affinity` | `restore_output` | 200 | 300 | 1.50 | 3 | yes |"), "{text}");
+    assert!(text.contains("| `preopened` | `restore_output` | 200 | 300 | 1.50 | 3 | yes |"), "{text}");
     assert!(text.contains("| `settle` | `restore_output` | 200 | 200 | 1.00 | 3 | **no** |"), "{text}");
     assert!(text.contains("| `working_set` | `restore_cold_usable` | – | – | – | 0 | unknown: a / b; c |"));
     let dir = tempfile::tempdir().unwrap();

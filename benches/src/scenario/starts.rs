@@ -24,8 +24,7 @@ const GATE: &str = "gate";
 const OUTPUT: &str = "output";
 
 /// How long the host is left alone before a start is measured: what the one before left to be cleared away is
-/// gone then, and the supervisor's stock of namespaces is full, as on a host that is not overrun. Many starts at
-/// once are what `burst` measures.
+/// gone then, as on a host that is not overrun. Many starts at once are what `burst` measures.
 const LEFT_ALONE: Duration = Duration::from_millis(1_500);
 
 /// Leaves the host alone for a while.

@@ -23,7 +23,6 @@ use crate::exec::spec::Spec;
 use crate::exec::stdio::Channel;
 use crate::failure::Failure;
 use crate::open_files;
-use crate::tuning::affinity;
 
 /// What the child stands on: its three descriptors, whether they are its terminal, and its group.
 pub struct ChildSetup<'a> {
@@ -235,8 +234,6 @@ fn set_up(plan: &ChildPlan) -> Result<(), Step> {
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
         libc::umask(0o022);
-        // The agent itself may still keep to one processor.
-        affinity::allow_all();
         let nothing = libc::rlimit { rlim_cur: 0, rlim_max: libc::RLIM_INFINITY };
         done(libc::setrlimit(libc::RLIMIT_CORE, &nothing), Step::Limits)?;
         if plan.processes > 0 {

@@ -55,7 +55,6 @@ pub async fn execute(agent: &Arc<Agent>, request: wire::ExecuteRequest, stream: 
             None
         }
     };
-    agent.tuning.first_execution_done();
     interpreters::refill(agent);
     // Only now: whoever waits for it finds that interpreters are being started.
     drop(tidying);

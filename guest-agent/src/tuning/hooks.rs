@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::agent::Agent;
-use crate::tuning::{GateFiles, Mechanism, Switches, affinity};
+use crate::tuning::{GateFiles, Mechanism, Switches};
 
 /// How long a quiet guest takes to be done with the aftermath of its last operations: the kernel's own
 /// housekeeping has come round.
@@ -30,7 +30,7 @@ impl Tuning {
         self.switches.on(mechanism)
     }
 
-    /// The guest is quiet and will be frozen. To be called on the thread that waits for the host, as the last thing.
+    /// The guest is quiet and will be frozen. To be called as the last thing.
     ///
     /// # Errors
     /// When something the gate cannot do without is not there.
@@ -47,9 +47,6 @@ impl Tuning {
         if self.on(Mechanism::Settle) {
             tokio::time::sleep(SETTLING).await;
         }
-        if self.on(Mechanism::Affinity) {
-            affinity::pin();
-        }
         Ok(())
     }
 
@@ -63,19 +60,10 @@ impl Tuning {
     }
 
     /// The gate has done its steps. Nothing of a caller's has run yet.
-    ///
-    /// # Errors
-    /// When programs would start with rights that are not theirs.
-    pub fn gate_opened(&self, files: GateFiles) -> io::Result<()> {
+    pub fn gate_opened(&self, files: GateFiles) {
         if self.on(Mechanism::Preopened) {
             self.keep(files);
         }
-        affinity::drop_rank()
-    }
-
-    /// An execution is over, perhaps the first one.
-    pub fn first_execution_done(&self) {
-        affinity::unpin();
     }
 
     fn keep(&self, files: GateFiles) {

@@ -1,13 +1,12 @@
 //! Mechanisms that only save time. Without them everything works the same, and clones take longer to their first result.
 //!
-//! Each has a switch (`tuning=-affinity,-settle`, see `switches.rs`) and is called from a hook here; the rest of the
+//! Each has a switch (`tuning=-preopened,-settle`, see `switches.rs`) and is called from a hook here; the rest of the
 //! agent knows the hooks and no mechanism.
 //!
 //! ```text
-//!   before_snapshot ──snapshot, restore──► gate_files, gate_opened ──► first_execution_done
+//!   before_snapshot ──snapshot, restore──► gate_files, gate_opened
 //! ```
 
-pub mod affinity;
 mod hooks;
 mod preopened;
 mod switches;

@@ -3,8 +3,6 @@
 /// A mechanism that only saves time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
-    /// One processor and the first rank until the first result.
-    Affinity,
     /// The gate's files opened before the snapshot.
     Preopened,
     /// A pause before the snapshot, in which the kernel does what is left to do.
@@ -16,8 +14,7 @@ pub enum Mechanism {
 }
 
 /// All of them, by the names they have in `tuning=`.
-const NAMES: [(&str, Mechanism); 5] = [
-    ("affinity", Mechanism::Affinity),
+const NAMES: [(&str, Mechanism); 4] = [
     ("preopened", Mechanism::Preopened),
     ("settle", Mechanism::Settle),
     ("prepared_interpreters", Mechanism::PreparedInterpreters),

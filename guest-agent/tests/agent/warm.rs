@@ -149,7 +149,7 @@ async fn the_first_node_of_a_clone_does_what_a_plain_one_does() {
 
 #[tokio::test]
 async fn with_everything_off_that_only_saves_time_executions_are_the_same() {
-    let off = "tuning=-affinity,-preopened,-settle,-prepared_interpreters,-spare_cgroup";
+    let off = "tuning=-preopened,-settle,-prepared_interpreters,-spare_cgroup";
     let mut agent = match warm_with(python(), vec![off]).await {
         Ok(agent) => agent,
         Err(reason) => skip!("{reason}"),

@@ -17,7 +17,6 @@ pub mod open_guard;
 pub mod page_cache;
 pub mod process;
 mod readable;
-pub(crate) mod ready_queue;
 pub mod scratch;
 pub(crate) mod sparse;
 pub(crate) mod undo;

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 pub use switches::{GUEST, HOST, Mechanism, Switches, UnknownSwitch};
 
-/// Names what is off, such as `-jail_binaries,-head_start`.
+/// Names what is off, such as `-cpu_weight,-head_start`.
 pub const VARIABLE: &str = "REKINDLE_TUNING";
 
 static CHOSEN: OnceLock<Switches> = OnceLock::new();

@@ -3,10 +3,6 @@
 /// A mechanism of the host that only saves time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
-    /// Copies of Firecracker's program that wait for a jail.
-    JailBinaries,
-    /// Namespaces that wait for a monitor.
-    NamespaceSets,
     /// The successor of a claimed machine is made a moment later.
     HeadStart,
     /// A lower CPU weight for machines that nobody has claimed.
@@ -18,9 +14,7 @@ pub enum Mechanism {
 }
 
 /// The host's, by name.
-pub const HOST: [(&str, Mechanism); 6] = [
-    ("jail_binaries", Mechanism::JailBinaries),
-    ("namespace_sets", Mechanism::NamespaceSets),
+pub const HOST: [(&str, Mechanism); 4] = [
     ("head_start", Mechanism::HeadStart),
     ("cpu_weight", Mechanism::CpuWeight),
     ("prefault_clones", Mechanism::PrefaultClones),
@@ -28,7 +22,7 @@ pub const HOST: [(&str, Mechanism); 6] = [
 ];
 
 /// The guest's, as the agent knows them. They are decided when a template is built.
-pub const GUEST: [&str; 5] = ["affinity", "preopened", "settle", "prepared_interpreters", "spare_cgroup"];
+pub const GUEST: [&str; 4] = ["preopened", "settle", "prepared_interpreters", "spare_cgroup"];
 
 /// The ones that are off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -10,13 +10,13 @@ fn each_name_switches_off_its_own_mechanism() {
             assert_eq!(switches.on(other), other != mechanism, "{name}: {other:?}");
         }
     }
-    let both = Switches::parse("-affinity,-settle").expect("known names");
-    assert!(!both.on(Mechanism::Affinity) && !both.on(Mechanism::Settle) && both.on(Mechanism::Preopened));
+    let both = Switches::parse("-spare_cgroup,-settle").expect("known names");
+    assert!(!both.on(Mechanism::SpareCgroup) && !both.on(Mechanism::Settle) && both.on(Mechanism::Preopened));
 }
 
 #[test]
 fn what_is_no_switch_is_refused() {
-    for value in ["affinity", "-", "-nosuch", "-affinity,", "+affinity", "-affinity settle"] {
+    for value in ["settle", "-", "-nosuch", "-settle,", "+settle", "-settle preopened"] {
         assert_eq!(Switches::parse(value), None, "{value:?}");
     }
 }

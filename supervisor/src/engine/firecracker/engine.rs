@@ -1,15 +1,12 @@
 //! The engine: the programs, and the entry to the verbs.
 
 use super::find::FoundFirecracker;
-use super::jail_binaries::JailBinaries;
 use super::{launch, restore};
 use crate::engine::{
     BootSpec, BoxFuture, Capabilities, Engine, EngineError, EngineIdentity, EngineKind, PrespawnedMonitor,
     RestoreSpec, Started,
 };
 use crate::host::cpu::CpuIdentity;
-use crate::host::process::prepare_namespace_sets;
-use crate::tuning::{self, Mechanism};
 
 /// Memory of the program, its copy in the jail, and the kernel on its behalf, in MiB.
 const PROGRAM_MIB: u64 = 64;
@@ -30,7 +27,6 @@ pub enum Confinement {
 pub struct FirecrackerEngine {
     pub(super) firecracker: FoundFirecracker,
     pub(super) confinement: Confinement,
-    pub(super) jail_binaries: Option<JailBinaries>,
     identity: EngineIdentity,
     capabilities: Capabilities,
 }
@@ -57,9 +53,7 @@ impl FirecrackerEngine {
             // The monitor's main and API threads, and the kernel's workers.
             thread_overhead: 16,
         };
-        prepare_namespace_sets();
-        let jail_binaries = tuning::on(Mechanism::JailBinaries).then(|| JailBinaries::of(&firecracker.path));
-        Self { firecracker, confinement, jail_binaries, identity, capabilities }
+        Self { firecracker, confinement, identity, capabilities }
     }
 }
 

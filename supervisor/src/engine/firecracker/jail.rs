@@ -155,11 +155,6 @@ impl Jail {
         &self.root
     }
 
-    /// Where the jailer puts the program.
-    pub(super) fn program(&self, firecracker: &FoundFirecracker) -> PathBuf {
-        self.root.join(firecracker.path.file_name().unwrap_or_default())
-    }
-
     /// The directory of its sockets.
     pub(super) fn run_dir(&self) -> PathBuf {
         self.root.join("run")

@@ -9,7 +9,6 @@
 //! |---|---|
 //! | `find`, `version` | the programs, and which versions are accepted |
 //! | `jail` | the root directory and the jailer's command line |
-//! | `jail_binaries` | the program for the next jails |
 //! | `api` | the control channel: HTTP over a unix socket |
 //! | `vsock` | the channel to the agent |
 //! | `metrics` | what the monitor counts |
@@ -22,7 +21,6 @@ mod control;
 mod engine;
 mod find;
 mod jail;
-mod jail_binaries;
 mod launch;
 mod machine;
 pub(crate) mod metrics;

@@ -57,10 +57,6 @@ pub(super) async fn start(
     jail.allow_file_size(writes);
     let agent = if boots { AgentSocket::booting(&jail, operation)? } else { AgentSocket::listening() };
     let metrics = Metrics::open(&jail, operation)?;
-    if let (Confinement::Jailed, Some(binaries)) = (engine.confinement, &engine.jail_binaries) {
-        let dir = home.work_dir.parent().unwrap_or(&home.work_dir);
-        binaries.place(dir, &jail.program(programs));
-    }
     watch.stage("files");
 
     let (program, args, directory) = match engine.confinement {

@@ -22,7 +22,6 @@ pub use child::{Process, StopStep};
 pub use exit::ExitReport;
 pub use identity::ProcessIdentity;
 pub(crate) use identity::wait_exit;
-pub(crate) use namespace_set::prepare as prepare_namespace_sets;
 pub use spawn::{SpawnError, spawn};
 pub use spec::{Bind, Namespaces, ProcessSpec, RunAs};
 pub use tail::{Progress, Tail};

@@ -1,4 +1,4 @@
-//! Namespace sets: namespaces with nobody in them but a small process that leads them, made ahead.
+//! Namespace sets: namespaces with nobody in them but a small process that leads them, made for one child.
 //!
 //! ```text
 //! supervisor ──▶ leader: first process of the set, waits for the supervisor's end
@@ -9,15 +9,15 @@
 //! then. So the leader, which never changes its own, holds the tie: when the supervisor goes, it goes, and the
 //! kernel ends every process of a namespace whose first one ends.
 //!
-//! Making a set takes the kernel longer than all the rest of a child's start, so a thread of its own keeps a few
-//! in stock. Each is given to one child only and is gone with it. Used by `spawn`.
+//! Each is given to one child only and is gone with it. Used by `spawn`.
 
 use std::fs::File;
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::{LazyLock, Once};
+use std::sync::LazyLock;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
@@ -28,17 +28,12 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, pidfd_
 
 use super::spawn::reap_later;
 use crate::host::readable::watch_readable;
-use crate::host::ready_queue::{ReadyQueue, WhenEmpty};
-use crate::tuning::{self, Mechanism};
 
 /// Does nothing until its standard input ends, which is held by the supervisor.
 const LEADER: [&str; 3] = ["/bin/sh", "-c", "read -r _"];
 
-/// Namespace sets that wait for a child.
-static READY: LazyLock<ReadyQueue<NamespaceSet>> = LazyLock::new(|| {
-    let queue = ReadyQueue::new(WhenEmpty::Hurry);
-    if tuning::on(Mechanism::NamespaceSets) { queue } else { queue.on_demand() }
-});
+/// Whoever waits for a set.
+type Reply = Sender<io::Result<NamespaceSet>>;
 
 /// Namespaces for one program.
 #[derive(Debug)]
@@ -110,25 +105,30 @@ impl Drop for PidNamespaceGuard {
     }
 }
 
-/// Has the first ones made, so that the first child finds one.
-pub(crate) fn prepare() {
-    static MAKER: Once = Once::new();
-    MAKER.call_once(|| {
+/// Makes a set that nobody else has. On one thread that lives as long as the supervisor: the kernel ties a leader to
+/// the thread that started it, and children of others are not to find themselves in the network of a set.
+pub(super) fn make() -> io::Result<NamespaceSet> {
+    static MAKER: LazyLock<Sender<Reply>> = LazyLock::new(|| {
+        let (maker, wanted) = channel::<Reply>();
+        let run = move || {
+            for reply in wanted {
+                let _ = reply.send(make_here());
+            }
+        };
         thread::Builder::new()
             .name("rekindle-namespaces".into())
-            .spawn(|| READY.fill(make))
+            .spawn(run)
             .expect("the operating system can start one thread");
+        maker
     });
+    let ended = || io::Error::other("the thread that makes namespaces ended");
+    let (reply, made) = channel();
+    MAKER.send(reply).map_err(|_| ended())?;
+    made.recv().map_err(|_| ended())?
 }
 
-/// A set that nobody else has.
-pub(super) fn take() -> io::Result<NamespaceSet> {
-    prepare();
-    READY.take()
-}
-
-/// Called on a thread that lives as long as the supervisor: the kernel ties a leader to it.
-fn make() -> io::Result<NamespaceSet> {
+/// Called on the thread of [`make`] only.
+fn make_here() -> io::Result<NamespaceSet> {
     // Leaves this thread in the new network, which does not matter to it.
     unshare(CloneFlags::CLONE_NEWNET)?;
     let network = File::open("/proc/thread-self/ns/net")?;

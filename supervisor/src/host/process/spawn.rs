@@ -170,7 +170,7 @@ fn start(spec: ProcessSpec) -> Result<Started, SpawnError> {
     let guard = open_guard.map(open_guard::build).transpose().map_err(guarded)?;
     let installer = guard.as_ref().map(open_guard::PreparedGuard::installer);
 
-    let set = namespaces.is_some().then(namespace_set::take).transpose().map_err(failed)?;
+    let set = namespaces.is_some().then(namespace_set::make).transpose().map_err(failed)?;
     let entry = namespaces.as_ref().zip(set.as_ref());
     let entry = entry.map(|(wanted, set)| namespace::Entry::open(wanted, set)).transpose().map_err(failed)?;
     let directory = directory.as_deref().unwrap_or(Path::new("/"));

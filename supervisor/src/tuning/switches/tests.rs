@@ -10,7 +10,7 @@ fn what_is_named_with_a_minus_is_off_and_nothing_else() {
     let switches = Switches::parse("-head_start,-working_set").expect("known names");
     assert!(!switches.on(Mechanism::HeadStart));
     assert!(!switches.on(Mechanism::WorkingSet));
-    assert!(switches.on(Mechanism::JailBinaries));
+    assert!(switches.on(Mechanism::CpuWeight));
     assert_eq!(switches.guest_argument(), None, "nothing of the guest's was named");
     assert!(HOST.iter().all(|(_, mechanism)| Switches::default().on(*mechanism)));
 }
@@ -30,8 +30,8 @@ fn an_unknown_name_is_refused_with_all_that_are_known() {
 #[test]
 fn the_agent_is_told_its_own_in_one_order() {
     let told = |value| Switches::parse(value).expect("known names").guest_argument();
-    assert_eq!(told("-settle,-head_start,-affinity").as_deref(), Some("rekindle.tuning=-affinity,-settle"));
-    assert_eq!(told("-affinity,-settle,-settle"), told("-settle,-affinity"));
+    assert_eq!(told("-settle,-head_start,-preopened").as_deref(), Some("rekindle.tuning=-preopened,-settle"));
+    assert_eq!(told("-preopened,-settle,-settle"), told("-settle,-preopened"));
 }
 
 #[test]
