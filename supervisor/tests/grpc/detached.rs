@@ -139,7 +139,8 @@ async fn who_waits_and_goes_away_leaves_the_program_running() {
         tonic::Request::new(v1::WaitExecutionRequest { sandbox: id.clone(), execution: execution.clone() });
     asked.set_timeout(Duration::from_millis(50));
     let status = in_time("a refusal", other.executions.wait(asked)).await.expect_err("it runs");
-    assert_eq!(status.code(), Code::DeadlineExceeded, "{status:?}");
+    // The server says the one, and the client, whose clock may be first, the other.
+    assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status:?}");
     let waiting = tokio::spawn({
         let (id, execution) = (id.clone(), execution.clone());
         async move { wait(&mut other, &id, &execution).await }

@@ -14,6 +14,7 @@ fn one_of_each() -> Metrics {
     metrics.rejected("queue_full");
     metrics.call("Create", "ok", Duration::from_millis(7));
     metrics.bytes(Direction::In, 11);
+    metrics.connection("served", 3, 4);
     metrics.audit_lost().inc();
     metrics.gauges(&Gauges {
         templates: vec![TemplateLevels {
@@ -68,6 +69,9 @@ fn every_metric_is_recorded_by_something() {
         r#"rekindle_calls_total{method="Create",code="ok"} 1"#,
         r#"rekindle_call_seconds_count{method="Create"} 1"#,
         r#"rekindle_bytes_total{direction="in"} 11"#,
+        r#"rekindle_network_connections_total{outcome="served"} 1"#,
+        r#"rekindle_network_bytes_total{direction="up"} 3"#,
+        r#"rekindle_network_bytes_total{direction="down"} 4"#,
         "rekindle_audit_lost_total 1",
     ] {
         assert!(text.lines().any(|there| there == line), "{line} is not in\n{text}");
