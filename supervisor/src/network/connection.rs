@@ -103,6 +103,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
             }
             (Protocol::Tls | Protocol::Http, Target::Address(_)) => Err(DenialReason::AddressLiteral),
         };
+        // The client may have taken its time, and the policy may be another by now.
+        let checked = match self.is_outlawed(&rule, &target) {
+            true => Err(DenialReason::PolicyChanged),
+            false => checked,
+        };
         if let Err(reason) = checked {
             let denial = self.denial(reason, &rule, &target);
             return self.deny(denial).await;
@@ -117,6 +122,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
         };
         drop(place);
         served
+    }
+
+    /// Whether the policy in force would not let this connection through in the same way.
+    fn is_outlawed(&self, rule: &Rule, target: &Target) -> bool {
+        !allows(&self.gate.policy(), rule, target)
     }
 
     fn denial(&self, reason: DenialReason, rule: &Rule, target: &Target) -> Denial {
@@ -249,7 +259,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
             self.decided(target.to_string(), rule.port, ConnectionState::Open { rule: rule.to_string() });
         self.tell(Verdict::Accepted(wire::EgressAccepted {})).await?;
         let said = std::mem::take(&mut self.said);
-        let cut = match self.say(&said, &mut server).await? {
+        let heard = match self.is_outlawed(rule, target) {
+            true => Err(Cut::Policy),
+            false => self.say(&said, &mut server).await?,
+        };
+        let cut = match heard {
             Err(cut) => Some(cut),
             // One that came together with the first and is refused.
             Ok(()) => match requests.as_ref().and_then(Requests::refused) {
@@ -261,7 +275,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
         if let (Some(Cut::Request(_)), Some(denial)) = (&cut, &denial) {
             self.refuse_later(&mut server, denial).await;
         }
-        // Dropped without an end, the stream is reset: what was cut off must not look whole.
+        // What has not ended by itself is reset.
         open.close(denial);
         Ok(())
     }
@@ -345,15 +359,17 @@ impl Cut {
 /// Completes when a policy is in force that would not let this connection through in the same way.
 async fn outlawed(gate: &Gate, rule: &Rule, target: &Target) {
     let mut policy = gate.policy_changes();
-    loop {
+    // Looked at before it is waited for: it may have changed since the connection was decided about.
+    while allows(&policy.borrow_and_update(), rule, target) {
         // The gate, which is held here, has the other end.
         let _ = policy.changed().await;
-        let now = Arc::clone(&policy.borrow_and_update());
-        let allowed = now.decide(target, rule.port);
-        if !allowed.is_ok_and(|now| now.protocol == rule.protocol || now.protocol == Protocol::Tcp) {
-            return;
-        }
     }
+}
+
+/// Whether a policy lets a connection through as this rule has.
+fn allows(policy: &Policy, rule: &Rule, target: &Target) -> bool {
+    let now = policy.decide(target, rule.port);
+    now.is_ok_and(|now| now.protocol == rule.protocol || now.protocol == Protocol::Tcp)
 }
 
 /// What a guest asks for, in our words; else how it can be shown.

@@ -465,3 +465,29 @@ async fn a_change_of_policy_ends_what_the_new_one_does_not_allow_and_leaves_the_
     assert_eq!(summary.denials[0].reason, DenialReason::PolicyChanged);
     assert_eq!((summary.connections, summary.denied, summary.down), (1, 1, 5));
 }
+
+#[tokio::test]
+async fn a_policy_that_changes_before_the_client_has_spoken_counts() {
+    let (listener, address) = listen().await;
+    let bed = bed(Some(address));
+    let gate = bed.gate();
+    let (mut guest, host) = tokio::io::duplex(64 * 1024);
+    let serving = Arc::clone(&gate);
+    let served = tokio::spawn(async move { serve(host, &serving).await });
+    let target = Some(egress_request::Target::Name("pypi.org".into()));
+    frame::write(&mut guest, &wire::EgressRequest { target, port: 443, execution: 7 }).await.unwrap();
+    // A part of the handshake: it was decided about, and waits for the rest.
+    let said = hello(Some("pypi.org"));
+    guest.write_all(&said[..10]).await.unwrap();
+    while gate.open.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    gate.set_policy(Arc::new(Policy::none()));
+    guest.write_all(&said[10..]).await.unwrap();
+    let Verdict::Denied(told) = verdict(&mut guest).await else { panic!("the old policy let it through") };
+    assert_eq!((told.reason.as_str(), &told.reply[..]), ("policy_changed", &ACCESS_DENIED[..]));
+    served.await.unwrap();
+    let nobody =
+        tokio::select! { biased; _ = listener.accept() => false, () = std::future::ready(()) => true };
+    assert!(nobody, "it was dialled");
+}
