@@ -96,6 +96,8 @@ fn run() -> Result<(), String> {
     }
     let network = if config.network.unwrap_or(init) { network::set_up(init) } else { None };
 
+    // Programs that lead none of their own are in this session. Refused where it is one already.
+    let _ = nix::unistd::setsid();
     keep_freed_memory();
     if nix::unistd::geteuid().is_root() {
         // File work assumes the user's id alone: a group left over from a login would open what is closed.

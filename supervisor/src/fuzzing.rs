@@ -14,6 +14,7 @@ use crate::config::server::Sources;
 use crate::config::tokens::Tokens;
 use crate::engine::firecracker::{api, metrics};
 use crate::engine::qemu::qmp;
+use crate::http::decode_frames;
 use crate::network::{ClientHelloReader, HostName, NamePattern, Requests};
 use crate::service;
 use crate::store::Manifest;
@@ -166,4 +167,17 @@ pub fn host_name(input: &[u8]) {
         let again = NamePattern::parse(&pattern.to_string());
         assert!(again.is_ok_and(|again| again == pattern), "a pattern changed on its way");
     }
+}
+
+/// The frames of a Connect stream, whole and in pieces.
+pub fn connect_frames(input: &[u8]) {
+    let most = 64;
+    let whole = decode_frames(input, input.len().max(1), most);
+    assert!(decode_frames(input, 3, most) == whole, "pieces are read otherwise");
+    assert!(whole.0.iter().all(|message| message.len() <= most), "a message beyond its limit");
+    let taken: usize = whole.0.iter().map(|message| 5 + message.len()).sum();
+    assert!(
+        taken <= input.len() && (taken == input.len()) == whole.1,
+        "bytes that came from nowhere, or went there"
+    );
 }

@@ -2,11 +2,13 @@
 
 pub mod agent;
 pub mod config;
+pub mod door;
 pub mod engine;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod grpc;
 pub mod host;
+pub mod http;
 pub mod network;
 pub mod pool;
 pub mod service;

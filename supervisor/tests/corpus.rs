@@ -74,3 +74,8 @@ fn requests_go_on_as_they_came_or_are_refused() {
 fn any_text_is_a_name_or_none() {
     corpus("host_name", fuzzing::host_name);
 }
+
+#[test]
+fn frames_of_a_stream_are_the_same_however_they_are_cut() {
+    corpus("connect_frames", fuzzing::connect_frames);
+}

@@ -10,6 +10,7 @@ mod build;
 mod cache;
 mod ci;
 mod clean;
+mod compat;
 mod demo;
 mod dist;
 mod docs;
@@ -74,6 +75,8 @@ enum Verb {
     Test(test::Args),
     /// Plant the bugs of tests/mutants.toml one by one, and see whether a test finds each
     Mutants(mutants::Args),
+    /// Run the official tests of E2B's Python SDK against a server of this checkout
+    Compat(compat::Args),
     /// Run the fuzz targets for a while
     Fuzz(fuzz::Args),
     /// Exactly what CI runs
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Verb::Tidy => tidy::run(),
         Verb::Test(args) => test::run(&args),
         Verb::Mutants(args) => mutants::run(&args),
+        Verb::Compat(args) => compat::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Ci => ci::run(),
     };

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rekindle::agent::AgentClient;
-use rekindle::grpc::{
-    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions,
-};
+use rekindle::door::{Authenticator, ConnectionLimits};
+use rekindle::grpc::{HostFacts, Listeners, Server, ServerHandle, ServerOptions};
 use rekindle::pool::Watermarks;
 use rekindle::service::{Caller, Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Metrics};

@@ -52,6 +52,8 @@ pub struct Child {
     pub pid: i32,
     /// A handle that never means another process.
     pub pidfd: OwnedFd,
+    /// The process group of it and of what it starts in the usual way.
+    pub process_group: i32,
     /// Says nothing once the program runs, and why not if it does not.
     pub verdict: Channel,
 }
@@ -90,14 +92,21 @@ struct ChildPlan {
     uid: libc::uid_t,
     gid: libc::gid_t,
     stdio: [RawFd; 3],
-    terminal: bool,
+    /// The process group to join; none for a session of its own, which a terminal needs.
+    process_group: Option<libc::pid_t>,
     processes: u64,
     files: libc::rlimit,
     control: Vec<OwnedFd>,
     verdict: RawFd,
 }
 
-/// Starts the process of `spec`.
+/// Starts the process of `spec`. To be called while no child is collected, as in [`Reaper::adopt`].
+///
+/// With a terminal it leads a session. Without one it leads nothing, as a program that a shell runs: one that leads its
+/// process group cannot begin a session, and `setsid(1)` would go on in a child and return at once. Each still has a
+/// process group of its own, so that what it sends to its group reaches nobody else.
+///
+/// [`Reaper::adopt`]: crate::reaper::Reaper::adopt
 ///
 /// # Errors
 /// When no process could be made at all.
@@ -111,6 +120,7 @@ pub fn start(spec: &Spec, setup: &ChildSetup<'_>) -> io::Result<Child> {
     };
     let own = |fd: &BorrowedFd<'_>| outside_controls(fd.try_clone_to_owned()?);
     let control = setup.control.iter().map(own).collect::<io::Result<_>>()?;
+    let process_group = if setup.terminal { None } else { Some(new_process_group()?) };
     let plan = ChildPlan {
         programs: candidates(&spec.argv[0], &spec.environment),
         argv: terminated(&spec.argv),
@@ -120,7 +130,7 @@ pub fn start(spec: &Spec, setup: &ChildSetup<'_>) -> io::Result<Child> {
         uid: spec.account.uid,
         gid: spec.account.gid,
         stdio: setup.stdio.map(|fd| fd.as_raw_fd()),
-        terminal: setup.terminal,
+        process_group,
         processes: setup.processes,
         files: libc::rlimit { rlim_cur: setup.files.soft, rlim_max: setup.files.hard },
         control,
@@ -129,7 +139,21 @@ pub fn start(spec: &Spec, setup: &ChildSetup<'_>) -> io::Result<Child> {
     // SAFETY: `become_program` makes system calls only, on memory that `plan` holds, and never returns.
     // JUSTIFICATION: starting inside a cgroup, and without a copy of the agent, is possible in no safe way.
     let (pid, pidfd) = unsafe { rekindle_cgroup_spawn::spawn(setup.cgroup, || become_program(&plan)) }?;
-    Ok(Child { pid, pidfd, verdict })
+    Ok(Child { pid, pidfd, process_group: process_group.unwrap_or(pid), verdict })
+}
+
+/// A process group whose leader has ended already. It exists until that leader is collected, or as long as others are
+/// in it.
+fn new_process_group() -> io::Result<libc::pid_t> {
+    // SAFETY: both are system calls on plain numbers, and the second never returns.
+    // JUSTIFICATION: a group is made by the process that leads it, and by nobody else for it.
+    let lead = || unsafe {
+        libc::setpgid(0, 0);
+        libc::_exit(0)
+    };
+    // SAFETY: see above.
+    // JUSTIFICATION: as for every process that is started here.
+    unsafe { rekindle_cgroup_spawn::spawn(None, lead) }.map(|(pid, _)| pid)
 }
 
 /// The descriptor, under another number if it has one that a control is to take.
@@ -217,11 +241,12 @@ fn set_up(plan: &ChildPlan) -> Result<(), Step> {
     // outlive it, and is on the list of what may be called between fork and exec.
     // JUSTIFICATION: see the head of this file.
     unsafe {
-        done(libc::setsid(), Step::Session)?;
+        let placed = plan.process_group.map_or_else(|| libc::setsid(), |group| libc::setpgid(0, group));
+        done(placed, Step::Session)?;
         for (target, source) in plan.stdio.iter().enumerate() {
             done(libc::dup2(*source, target as libc::c_int), Step::Stdio)?;
         }
-        if plan.terminal {
+        if plan.process_group.is_none() {
             done(libc::ioctl(0, libc::TIOCSCTTY, 0), Step::Stdio)?;
         }
         // What the agent, or whoever started it, ignores or blocks, programs do not. Handlers go first: one that ran

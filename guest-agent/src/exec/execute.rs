@@ -115,7 +115,13 @@ impl Execution {
             (Some(_), child::ProgramStart::AsAsked) if warmed => wire::Interpreter::Warmed,
             (Some(_), _) => wire::Interpreter::Plain,
         };
-        let running = RunningExecution { pid: child.pid, pidfd: child.pidfd, group, terminal: ends.terminal };
+        let running = RunningExecution {
+            pid: child.pid,
+            process_group: child.process_group,
+            pidfd: child.pidfd,
+            group,
+            terminal: ends.terminal,
+        };
         let spill_cap = sandbox.spilled_output_bytes;
         Ok(Self {
             agent: agent.clone(),

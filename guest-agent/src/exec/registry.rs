@@ -18,8 +18,10 @@ use crate::failure::Failure;
 
 /// A running execution as others may touch it.
 pub struct RunningExecution {
-    /// Process id of its first process, which leads its session and process group.
+    /// Process id of its first process.
     pub pid: i32,
+    /// Process group of that process.
+    pub process_group: i32,
     /// A handle of that process that never means another.
     pub pidfd: OwnedFd,
     /// Its cgroup.
@@ -40,7 +42,7 @@ impl RunningExecution {
         match &self.group {
             Some(group) => group.kill(),
             None => {
-                let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
+                let _ = killpg(Pid::from_raw(self.process_group), Signal::SIGKILL);
             }
         }
     }
@@ -55,7 +57,7 @@ impl RunningExecution {
                 }
             }
             None => {
-                let _ = raw_kill(-self.pid, signal);
+                let _ = raw_kill(-self.process_group, signal);
             }
         }
     }

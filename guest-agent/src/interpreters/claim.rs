@@ -85,7 +85,7 @@ pub async fn claim(
         let _ = kill(Pid::from_raw(standby.pid), Signal::SIGKILL);
         return Ok(None);
     }
-    let (child, exit) = standby.into_child();
+    let (child, exit) = standby.into_child(spec.terminal.is_some());
     Ok(Some(Claimed { child, exit, ends, own_ends }))
 }
 
@@ -126,7 +126,9 @@ pub fn language_of(agent: &Agent, spec: &Spec) -> Option<Language> {
     let language = spec.language.filter(|language| matches!(language, Language::Python | Language::Node))?;
     // Where processes are limited by user, the limit is set between start and program.
     let limited = spec.pids > 0 && !agent.cgroups.controllers().pids;
-    if spec.plain || !spec.usual_user || limited {
+    // Node cannot begin the session that a terminal is part of.
+    let sessionless = language == Language::Node && spec.terminal.is_some();
+    if spec.plain || !spec.usual_user || limited || sessionless {
         return None;
     }
     if language == Language::Python && source_scan::may_change_imports(source(spec), &READ_AT_START) {

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use nix::sys::socket::{AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, sendmsg, socketpair};
+use nix::unistd::{Pid, getpgid};
 use tokio::sync::oneshot;
 
 use crate::agent::Agent;
@@ -51,7 +52,8 @@ impl Forker {
             heard.iter().filter(|byte| byte.is_ascii_digit()).map(|byte| *byte as char).collect();
         let pid = digits.parse().map_err(|_| io::Error::other("the forker named no process"))?;
         let (pidfd, exit) = agent.reaper.adopt_orphan(pid)?;
-        Ok(Standby { pid, pidfd, exit, link, prepared: None })
+        let process_group = getpgid(Some(Pid::from_raw(pid)))?.as_raw();
+        Ok(Standby { pid, pidfd, process_group, exit, link, prepared: None })
     }
 }
 

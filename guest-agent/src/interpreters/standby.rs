@@ -35,6 +35,8 @@ pub struct Standby {
     pub pid: i32,
     /// A handle that never means another process.
     pub pidfd: OwnedFd,
+    /// Its process group.
+    pub process_group: i32,
     /// Tells of its end.
     pub exit: oneshot::Receiver<Exit>,
     /// How the agent talks to it.
@@ -58,9 +60,11 @@ impl Standby {
         matches!(self.exit.try_recv(), Err(oneshot::error::TryRecvError::Empty))
     }
 
-    /// Makes it the execution's process.
-    pub fn into_child(self) -> (Child, oneshot::Receiver<Exit>) {
-        (Child { pid: self.pid, pidfd: self.pidfd, verdict: self.link.into_verdict() }, self.exit)
+    /// Makes it the execution's process, which begins a session of its own where it gets a terminal.
+    pub fn into_child(self, terminal: bool) -> (Child, oneshot::Receiver<Exit>) {
+        let process_group = if terminal { self.pid } else { self.process_group };
+        let verdict = self.link.into_verdict();
+        (Child { pid: self.pid, pidfd: self.pidfd, process_group, verdict }, self.exit)
     }
 }
 
@@ -138,7 +142,8 @@ pub async fn start_node(agent: &Agent) -> io::Result<Standby> {
     let (child, exit) = spawn(agent, argv, &[no_io_uring()], &theirs.each_ref().map(AsFd::as_fd)).await?;
     drop(theirs);
     link.hear(|heard| heard.contains(&b'.')).await?;
-    Ok(Standby { pid: child.pid, pidfd: child.pidfd, exit, link, prepared: None })
+    let Child { pid, pidfd, process_group, .. } = child;
+    Ok(Standby { pid, pidfd, process_group, exit, link, prepared: None })
 }
 
 /// Node refuses to change its user while its event loop may use io_uring, whose requests keep the old one's

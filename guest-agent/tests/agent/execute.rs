@@ -434,3 +434,51 @@ fn sum(bytes: &[u8]) -> String {
     use sha2::Digest as _;
     sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// Says whether the process leads a session or a process group, and whether a session that it begins is its own.
+const PLACE: &str = "import os\nprint(os.getpid() == os.getsid(0), os.getpid() == os.getpgrp())";
+
+#[tokio::test]
+async fn a_program_leads_nothing_and_setsid_behaves_as_in_a_shell() {
+    let agent = agent!();
+    if !agent.has("setsid").await {
+        skip!("there is no setsid here");
+    }
+    // One that led its process group would be left for a child, and its end would come at once, with 0.
+    let finished = agent.run(command(&["setsid", "sh", "-c", "echo inside; exit 3"])).await;
+    assert_eq!((finished.outcome, &finished.stdout.text[..]), (Outcome::Exited(3), "inside\n"));
+    let finished = agent.run(shell("exec setsid sh -c 'sleep 0.2; exit 4'")).await;
+    assert_eq!(finished.outcome, Outcome::Exited(4));
+    if agent.has("python3").await {
+        let finished = agent.run(command(&["python3", "-c", PLACE])).await;
+        assert_eq!(finished.stdout.text, "False False\n");
+        let terminal = Some(TerminalSize { rows: 24, cols: 80 });
+        let finished = agent.run(ExecuteRequest { terminal, ..command(&["python3", "-c", PLACE]) }).await;
+        assert_eq!(finished.stdout.text, "True True\r\n", "with a terminal it leads both");
+    }
+}
+
+#[tokio::test]
+async fn a_signal_to_its_own_process_group_reaches_nobody_else() {
+    let mut agent = agent!();
+    let other = agent.client.execute(shell("sleep 0.5; kill -9 0")).await.expect("started");
+    let bystander = agent.client.execute(shell("while :; do sleep 0.05; done")).await.expect("started");
+    assert_eq!(other.wait().await.expect("finished").outcome, Outcome::Signaled(9));
+    assert!(
+        agent.client.runs(bystander.started().execution, SOON).await.expect("an answer"),
+        "another execution"
+    );
+    assert!(agent.is_running());
+    drop(bystander);
+    agent.answers().await;
+}
+
+#[tokio::test]
+async fn without_cgroups_a_kill_reaches_the_process_group() {
+    let agent = agent!(Setup { cgroup: false, ..Setup::default() });
+    let marker = marker();
+    let line = format!("sleep {marker} & sleep {marker}");
+    assert_eq!(agent.run(within(BRIEF, shell(&line))).await.outcome, Outcome::TimedOut);
+    agent.soon_gone(&marker).await;
+    agent.answers().await;
+}

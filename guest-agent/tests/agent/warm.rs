@@ -340,6 +340,14 @@ async fn limits_failures_and_terminals_are_those_of_any_execution() {
 }
 
 #[tokio::test]
+async fn a_warm_interpreter_leads_no_process_group() {
+    let agent = warm!(python());
+    let source = "import os\nprint(os.getpid() == os.getsid(0), os.getpid() == os.getpgrp())";
+    let warmed = agent.run(code(Language::Python, source)).await;
+    assert_eq!((&warmed.stdout.text[..], warmed.interpreter), ("False False\n", Some(Interpreter::Warmed)));
+}
+
+#[tokio::test]
 async fn a_program_can_neither_reach_nor_see_what_waits() {
     let agent = warm!(python());
     // Children of this agent: other tests have theirs.

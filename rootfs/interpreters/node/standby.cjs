@@ -143,11 +143,11 @@ function receive() {
 }
 
 // The one place where Node decodes a request.
-function decode([order, seed, skipped, source, terminal, stdin, stdout, stderr, uid, gid, groups, cwd, ...rest]) {
+function decode([order, seed, skipped, source, _terminal, stdin, stdout, stderr, uid, gid, groups, cwd, ...rest]) {
   const random = [Number(seed), Number(skipped)];
   if (order === 'go') return { order, random, source };
   const user = { uid: Number(uid), gid: Number(gid), groups };
-  return { order, random, source, terminal, stdio: [stdin, stdout, stderr], ...user, cwd, environment: rest.slice(0, -1) };
+  return { order, random, source, stdio: [stdin, stdout, stderr], ...user, cwd, environment: rest.slice(0, -1) };
 }
 
 // A descriptor that is closed is the next one to be opened.
@@ -155,8 +155,7 @@ function openStdio(request) {
   request.stdio.forEach((file, number) => {
     if (file === '') return;
     fs.closeSync(number);
-    // The first terminal that the leader of a session opens becomes its own.
-    const flags = request.terminal ? fs.constants.O_RDWR : number ? fs.constants.O_WRONLY : fs.constants.O_RDONLY;
+    const flags = number ? fs.constants.O_WRONLY : fs.constants.O_RDONLY;
     if (fs.openSync(file, flags) !== number) throw Object.assign(new Error('out of order'), { errno: -EIO });
   });
 }

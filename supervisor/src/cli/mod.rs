@@ -15,6 +15,7 @@ mod progress;
 mod remote;
 mod run;
 mod serve;
+mod serve_http;
 mod setup;
 mod stages;
 mod template;

@@ -14,11 +14,10 @@ use anyhow::Context;
 use rekindle::config::server::EngineName;
 use rekindle::config::tokens::TokenFile;
 use rekindle::config::{Dirs, ServerConfig, TemplateName, secret_file};
+use rekindle::door::{Authenticator, Tls, TlsFiles};
 use rekindle::engine::EngineKind;
 use rekindle::engine::detect::EngineChoice;
-use rekindle::grpc::{
-    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, Tls, TlsFiles,
-};
+use rekindle::grpc::{HostFacts, Listeners, Server, ServerHandle, ServerOptions};
 use rekindle::host::{disk, memory, open_files};
 use rekindle::network::Egress;
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
@@ -28,6 +27,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::args::{MachineOptions, ServeOptions};
+use super::serve_http::{Http, connection_limits};
 use super::setup::{self, Setup};
 
 /// How long connections have to close once everything behind them is gone.
@@ -95,14 +95,28 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let handle = server.handle();
     let (stop_figures, stopped) = watch::channel(false);
     let figures = serve_metrics(&config, &service, stopped).await?;
+    let http = Http::open(&config, &service, &authenticator, &audit).await?;
+    let certificates: Vec<Arc<Tls>> =
+        tls.into_iter().chain(http.as_ref().and_then(|http| http.tls.clone())).collect();
+    let http_handle = http.as_ref().map(|http| http.handle.clone());
     announce(&config, &dirs, &listeners);
-    let mut serving = tokio::spawn(server.serve(listeners));
+    if let Some(http) = &http {
+        http.announce();
+    }
+    let mut serving = tokio::spawn(async move {
+        let on_http = async {
+            if let Some(http) = http {
+                http.serve().await;
+            }
+        };
+        tokio::join!(server.serve(listeners), on_http).0
+    });
 
     let ended = loop {
         tokio::select! {
             ended = &mut serving => break Some(ended),
             wish = signals.next() => match wish {
-                Wish::Reload => reload(&authenticator, tls.as_deref(), &audit),
+                Wish::Reload => reload(&authenticator, &certificates, &audit),
                 Wish::Stop => break None,
             },
         }
@@ -115,6 +129,9 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
         None => {
             tracing::info!("shutting down");
             finish(&service, &handle, &mut signals, Duration::from_secs(config.shutdown.drain_s)).await;
+            if let Some(http) = http_handle {
+                http.stop();
+            }
             // Whoever only watches would keep the server for ever.
             if tokio::time::timeout(LAST_CALLS, &mut serving).await.is_err() {
                 serving.abort();
@@ -168,10 +185,10 @@ async fn finish(service: &Service, handle: &ServerHandle, signals: &mut Signals,
     handle.stop();
 }
 
-fn reload(authenticator: &Authenticator, tls: Option<&Tls>, audit: &Audit) {
+fn reload(authenticator: &Authenticator, certificates: &[Arc<Tls>], audit: &Audit) {
     audit.reopen();
     authenticator.reload();
-    if let Some(tls) = tls {
+    for tls in certificates {
         tls.reload();
     }
 }
@@ -270,7 +287,8 @@ fn raise_open_files(config: &ServerConfig, machines: u64) {
         }
     };
     let listen = &config.listen;
-    let network = listen.tcp.map_or(0, |_| u64::from(listen.max_connections));
+    let listeners = u64::from(listen.tcp.is_some()) + u64::from(config.http.listen.is_some());
+    let network = listeners * u64::from(listen.max_connections);
     let connections = network + u64::from(listen.max_socket_connections);
     let needed = OWN_FILES + connections + machines.saturating_mul(FILES_PER_MACHINE);
     if limit < needed {
@@ -283,16 +301,6 @@ fn raise_open_files(config: &ServerConfig, machines: u64) {
              hint: raise the hard limit (LimitNOFILE= of the unit), or lower listen.max_connections, \
              listen.max_socket_connections or pool.memory_budget_mib"
         );
-    }
-}
-
-fn connection_limits(config: &ServerConfig) -> ConnectionLimits {
-    let listen = &config.listen;
-    ConnectionLimits {
-        socket: listen.max_socket_connections as usize,
-        tcp: listen.max_connections as usize,
-        per_address: listen.max_connections_per_address as usize,
-        ..ConnectionLimits::default()
     }
 }
 

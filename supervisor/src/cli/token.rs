@@ -74,6 +74,9 @@ pub struct CreateOptions {
     /// Most scratch disk at a time, such as 20G
     #[arg(long, value_name = "SIZE", value_parser = any_size)]
     max_disk: Option<u64>,
+    /// Print the secret in the form that every version of E2B's clients takes for a key
+    #[arg(long)]
+    e2b: bool,
     #[command(flatten)]
     file: FileOptions,
     /// Print JSON
@@ -133,9 +136,13 @@ fn create(options: CreateOptions) -> anyhow::Result<()> {
     };
     let created = tokens::create(&path, &new)?;
     if options.json {
-        println!("{}", json!({ "id": created.id.as_str(), "secret": created.secret.reveal() }));
+        let (secret, e2b_key) = (created.secret.reveal(), created.secret.e2b_key());
+        println!("{}", json!({ "id": created.id.as_str(), "secret": secret, "e2b_key": e2b_key }));
     } else {
-        println!("{}", created.secret.reveal());
+        match options.e2b {
+            true => println!("{}", created.secret.e2b_key()),
+            false => println!("{}", created.secret.reveal()),
+        }
         eprintln!("{} is in {}. The secret is not kept: store it now.", created.id, path.display());
     }
     Ok(())

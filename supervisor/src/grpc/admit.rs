@@ -10,7 +10,7 @@
 //!             record in the request's extensions ──▶ tonic decodes the message ──▶ handler
 //! ```
 //!
-//! A call with a token goes on as long as the token is in force ([`super::revoke`]).
+//! A call with a token goes on as long as the token is in force ([`crate::door`]).
 //!
 //! Both listeners serve their routes through this. A call that tonic answers by itself (a garbled or oversized
 //! message, a method that does not exist) is written down here and gets the detail that every error has.
@@ -21,16 +21,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use http_body_util::BodyExt as _;
+use hyper::body::Frame;
+use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Service;
-use tonic::codegen::http::{Request, Response};
+use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic::service::Routes;
 
-use super::call_record::{AdmittedCall, CallContext};
-use super::connection::ConnectionInfo;
-use super::revoke::{RevocableBody, Standing};
+use super::call_record::{self, AdmittedCall};
 use super::status;
+use crate::door::{CallContext, ConnectionInfo, RevocableBody, Standing};
 
 /// Services that answer whoever asks.
 const PUBLIC: [&str; 3] = [
@@ -118,7 +120,7 @@ impl Service<Request<Body>> for Admission {
             return self.public(&connection, request);
         }
         let name = method(request.uri().path());
-        match self.context.begin(name, &connection, request.headers()) {
+        match call_record::begin(&self.context, name, &connection, request.headers()) {
             Ok((call, None)) => self.admitted(call, request),
             Ok((call, Some(standing))) => self.with_token(call, standing, STREAMS.contains(&name), request),
             // The request is dropped here, and with it whatever its sender would still send.
@@ -163,7 +165,7 @@ impl Admission {
                 standing.lost().await;
                 call.revoke();
             };
-            Ok(answer.map(|body| Body::new(RevocableBody::new(body, lost))))
+            Ok(answer.map(|body| Body::new(RevocableBody::new(body, last_word, lost))))
         })
     }
 
@@ -183,6 +185,13 @@ impl Admission {
             }))
         })
     }
+}
+
+/// What ends a stream whose token is gone.
+fn last_word() -> Result<Frame<Bytes>, Status> {
+    let mut trailers = HeaderMap::new();
+    status::unauthenticated().add_header(&mut trailers)?;
+    Ok(Frame::trailers(trailers))
 }
 
 #[cfg(test)]

@@ -1,84 +1,44 @@
-//! The record of one call: who, what, how it ended and how long it took, told to the audit log and the metrics
-//! whatever becomes of the call. Begun on the headers, before anything of the body is read ([`super::admit`]).
+//! The record of one call ([`crate::door`]) in the words of gRPC, and its way through tonic.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use tonic::codegen::http::HeaderMap;
 use tonic::{Code, Request, Status};
 
-use super::authenticate::{Admitted, Authenticator};
-use super::connection::{ConnectionInfo, Peer};
-use super::refusals::Refusals;
-use super::revoke::Standing;
 use super::{deadline, status};
-use crate::service::{CallRates, Caller, ErrorKind, ServiceError};
-use crate::telemetry::{Audit, Decision, Entry, Metrics};
-
-/// What it takes to admit a call and to write down what became of it.
-#[derive(Clone)]
-pub(super) struct CallContext {
-    pub authenticator: Arc<Authenticator>,
-    pub rates: Arc<CallRates>,
-    pub audit: Arc<Audit>,
-    pub metrics: Arc<Metrics>,
-    pub refusals: Refusals,
-}
+use crate::door::{self, CallContext, ConnectionInfo, Standing};
+use crate::service::{Caller, ServiceError};
 
 /// One call. Dropped without [`CallRecord::close`] it was cancelled.
 pub(super) struct CallRecord {
-    context: CallContext,
-    method: &'static str,
-    peer: Peer,
-    caller: Option<Caller>,
-    /// It was let in and is one of too many.
-    too_many: bool,
-    sandbox: String,
-    began: Instant,
+    record: door::CallRecord,
     within: Option<Duration>,
-    open: bool,
-    revoked: Arc<AtomicBool>,
 }
 
-impl CallContext {
-    /// Begins the record of a call and finds out who calls.
-    pub(super) fn begin(
-        &self,
-        method: &'static str,
-        connection: &ConnectionInfo,
-        headers: &HeaderMap,
-    ) -> Result<(AdmittedCall, Option<Standing>), Status> {
-        let mut record = CallRecord {
-            context: self.clone(),
-            method,
-            peer: connection.peer.clone(),
-            caller: None,
-            too_many: false,
-            sandbox: String::new(),
-            began: Instant::now(),
-            within: deadline::of(headers),
-            open: true,
-            revoked: Arc::default(),
-        };
-        match self.authenticator.authenticate(&record.peer, headers) {
-            Ok(Admitted { caller, standing }) => {
-                connection.admit();
-                let counted = self.rates.count(&caller, tokio::time::Instant::now());
-                record.caller = Some(caller);
-                if let Err(error) = counted {
-                    record.too_many = true;
-                    self.metrics.rejected(error.word());
-                    return Err(record.close::<()>(Err(error)).err().unwrap_or_else(status::unauthenticated));
+/// Begins the record of a call and finds out who calls.
+pub(super) fn begin(
+    context: &CallContext,
+    method: &'static str,
+    connection: &ConnectionInfo,
+    headers: &HeaderMap,
+) -> Result<(AdmittedCall, Option<Standing>), Status> {
+    let mut record = context.begin(method, &connection.peer);
+    match context.authenticator.authenticate(&connection.peer, headers) {
+        Ok(admitted) => {
+            let standing = record.admit(admitted, connection);
+            let record = CallRecord { record, within: deadline::of(headers) };
+            match standing {
+                Ok(standing) => Ok((AdmittedCall::new(record), standing)),
+                Err(error) => {
+                    Err(record.close::<()>(Err(error)).err().unwrap_or_else(status::unauthenticated))
                 }
-                Ok((AdmittedCall::new(record), standing))
             }
-            Err(refused) => {
-                record.tell(Decision::Denied, Some(refused.word()), Code::Unauthenticated);
-                self.metrics.rejected("unauthenticated");
-                Err(status::unauthenticated())
-            }
+        }
+        Err(refused) => {
+            record.refuse(&refused);
+            Err(status::unauthenticated())
         }
     }
 }
@@ -93,7 +53,7 @@ pub(super) struct AdmittedCall {
 
 impl AdmittedCall {
     fn new(record: CallRecord) -> Self {
-        let revoked = Arc::clone(&record.revoked);
+        let revoked = Arc::clone(record.record.revoked());
         Self { record: Arc::new(Mutex::new(Some(record))), revoked }
     }
 
@@ -118,19 +78,18 @@ impl CallRecord {
     /// The record of a call that reached its handler, and who calls. No call gets there without one.
     pub(super) fn of<T>(request: &Request<T>) -> Result<(Self, Caller), Status> {
         let record = request.extensions().get::<AdmittedCall>().and_then(AdmittedCall::take);
-        let caller = record.as_ref().and_then(|record| record.caller.clone());
+        let caller = record.as_ref().and_then(|record| record.record.caller().cloned());
         record.zip(caller).ok_or_else(status::unauthenticated)
     }
 
     /// Says which sandbox the call is about.
     pub(super) fn about(&mut self, sandbox: &str) {
-        // What a stranger sends is not what a log must hold.
-        self.sandbox = sandbox.chars().filter(|c| !c.is_control()).take(64).collect();
+        self.record.about(sandbox);
     }
 
     /// When the call began.
     pub(super) fn began(&self) -> Instant {
-        self.began
+        self.record.began()
     }
 
     /// How long the caller gave the call.
@@ -143,7 +102,7 @@ impl CallRecord {
         &self,
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Result<T, ServiceError> {
-        deadline::keep(self.began, self.within, work).await
+        deadline::keep(self.began(), self.within, work).await
     }
 
     /// Closes the record with how the call ended, in the caller's words.
@@ -160,56 +119,13 @@ impl CallRecord {
             _ => "malformed_request",
         };
         let answer = status::undecoded(status);
-        self.tell(Decision::Rejected, Some(reason), answer.code());
+        self.record.reject(reason, status::word(answer.code()));
         answer
     }
 
     /// The same as [`CallRecord::close`] for a call that goes on as a stream.
     pub(super) fn settle<T>(&mut self, result: &Result<T, ServiceError>) {
-        match result {
-            Ok(_) => self.tell(Decision::Allowed, None, Code::Ok),
-            Err(error) => {
-                let decision = match error.kind() {
-                    ErrorKind::MissingScope | ErrorKind::NetworkForbidden | ErrorKind::UnknownSandbox => {
-                        Decision::Denied
-                    }
-                    _ => Decision::Rejected,
-                };
-                self.tell(decision, Some(error.word()), status::code(error));
-            }
-        }
-    }
-
-    fn tell(&mut self, decision: Decision, reason: Option<&str>, code: Code) {
-        if !std::mem::replace(&mut self.open, false) {
-            return;
-        }
-        self.context.metrics.call(self.method, status::word(code), self.began.elapsed());
-        // Whoever is not let in does not fill the log, nor who calls without end.
-        if (self.caller.is_none() || self.too_many) && !self.context.refusals.count(&self.peer) {
-            return;
-        }
-        let peer = self.peer.to_string();
-        self.context.audit.record(&Entry {
-            time: Timestamp::now(),
-            tenant: self.caller.as_ref().map(|caller| caller.tenant.as_str()),
-            token: self.caller.as_ref().and_then(|caller| caller.token.as_deref()),
-            method: self.method,
-            sandbox: Some(self.sandbox.as_str()).filter(|id| !id.is_empty()),
-            decision,
-            reason,
-            peer: Some(&peer),
-            left_out: None,
-        });
-    }
-}
-
-impl Drop for CallRecord {
-    fn drop(&mut self) {
-        if self.revoked.load(Ordering::Acquire) {
-            self.tell(Decision::Denied, Some("token_revoked"), Code::Unauthenticated);
-        } else {
-            self.tell(Decision::Allowed, Some("cancelled"), Code::Cancelled);
-        }
+        let code = result.as_ref().map_or_else(status::code, |_| Code::Ok);
+        self.record.settle(result, status::word(code));
     }
 }

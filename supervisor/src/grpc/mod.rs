@@ -9,9 +9,8 @@
 //! about sandboxes.
 
 mod admit;
-mod authenticate;
 mod call_record;
-mod connection;
+mod connected;
 mod deadline;
 mod executions;
 mod files;
@@ -19,21 +18,14 @@ mod host;
 mod live;
 mod messages;
 mod network;
-mod places;
-mod refusals;
 mod requests;
-mod revoke;
 mod sandboxes;
 mod server;
 mod socket;
 mod status;
-mod tls;
 mod transfer;
 
-pub use authenticate::Authenticator;
-pub use connection::ConnectionLimits;
 pub use host::HostFacts;
 pub use messages::execute_response;
 pub use server::{Listeners, ServeError, Server, ServerHandle, ServerOptions};
 pub use socket::SocketError;
-pub use tls::{Tls, TlsError, TlsFiles};

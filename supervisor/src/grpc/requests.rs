@@ -7,7 +7,7 @@ use rekindle_api::time::from_duration;
 use rekindle_api::v1;
 
 use crate::agent::{Code, Command, GuestPath, Language, Program, TerminalSize};
-use crate::service::{CreateSpec, ExecuteSpec, ServiceError};
+use crate::service::{AtTimeout, CreateSpec, ExecuteSpec, ServiceError};
 
 /// The largest terminal anyone has.
 const MAX_TERMINAL: u32 = 10_000;
@@ -43,6 +43,7 @@ pub(super) fn create(request: v1::CreateSandboxRequest) -> Result<(CreateSpec, S
         metadata: request.metadata,
         queue: time("queue_timeout", request.queue_timeout)?,
         network: request.network,
+        at_timeout: AtTimeout::End,
     };
     Ok((spec, request.request_id))
 }

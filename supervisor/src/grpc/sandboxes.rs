@@ -64,6 +64,7 @@ impl Sandboxes for SandboxesApi {
             include_ended: request.include_ended,
             page_size: request.page_size as usize,
             page_token: request.page_token,
+            ..ListQuery::default()
         };
         let page = record.bounded(self.service.list(&caller, &query)).await;
         record.close(page.map(|page| {

@@ -6,32 +6,28 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::unfold;
-use futures::{Stream, TryStreamExt as _};
+use futures::TryStreamExt as _;
 use rekindle_api::v1::executions_server::ExecutionsServer;
 use rekindle_api::v1::files_server::FilesServer;
 use rekindle_api::v1::host_server::HostServer;
 use rekindle_api::v1::network_server::NetworkServer;
 use rekindle_api::v1::sandboxes_server::SandboxesServer;
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic_health::server::HealthReporter;
 
 use super::admit::Admission;
-use super::authenticate::Authenticator;
-use super::call_record::CallContext;
-use super::connection::{Connection, ConnectionLimits, Origin};
 use super::executions::ExecutionsApi;
 use super::files::FilesApi;
 use super::host::{HostApi, HostFacts};
 use super::network::NetworkApi;
-use super::places::Places;
-use super::refusals::Refusals;
 use super::sandboxes::SandboxesApi;
 use super::socket::{self, Socket, SocketError};
-use super::tls::{Tls, TlsError, TlsFiles};
-use crate::service::{CallRates, Service};
+use crate::door::{
+    Authenticator, CallContext, ConnectionLimits, Inside, Places, Tls, TlsError, TlsFiles, incoming,
+};
+use crate::service::Service;
 use crate::telemetry::Audit;
 
 /// Largest message taken from a caller.
@@ -50,8 +46,6 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// Streams a caller may open and give up at once before the connection is closed.
 const MAX_PENDING_RESETS: usize = 64;
-/// How long to wait after a connection could not be taken, so that a host without descriptors does not spin.
-const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// What an operator decides about connections.
 #[derive(Debug, Clone)]
@@ -112,7 +106,7 @@ impl Listeners {
     /// # Errors
     /// When the address or a file cannot be had.
     pub async fn tcp(mut self, address: SocketAddr, files: &TlsFiles) -> Result<Self, ServeError> {
-        let tls = Arc::new(Tls::open(files.clone())?);
+        let tls = Arc::new(Tls::open(files.clone(), Inside::Http2)?);
         let listener =
             TcpListener::bind(address).await.map_err(|source| ServeError::Tcp { address, source })?;
         self.tcp = Some((listener, tls));
@@ -156,10 +150,7 @@ impl Server {
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
         let trusts_socket = authenticator.trusts_socket();
-        let refusals = Refusals::new(Arc::clone(&audit));
-        let rates = Arc::new(CallRates::new(service.config().call_rate));
-        let metrics = Arc::clone(service.metrics());
-        let context = CallContext { authenticator, rates, audit, metrics, refusals };
+        let context = CallContext::new(&service, authenticator, audit);
         let sandboxes = SandboxesApi { service: service.clone() };
         let executions = ExecutionsApi { service: service.clone() };
         let files = FilesApi { service: service.clone() };
@@ -215,7 +206,8 @@ impl Server {
         let on_socket = async {
             match &socket {
                 Some(socket) => {
-                    let incoming = self.incoming(&socket.listener, &self.socket_places, self.trusts_socket);
+                    let incoming =
+                        incoming(&socket.listener, &self.socket_places, self.trusts_socket, &self.limits);
                     let server = self.builder();
                     server.serve_with_incoming_shutdown(self.service.clone(), incoming, self.stopped()).await
                 }
@@ -225,7 +217,7 @@ impl Server {
         let on_tcp = async {
             match &tcp {
                 Some((listener, tls)) => {
-                    let incoming = self.incoming(listener, &self.tcp_places, false);
+                    let incoming = incoming(listener, &self.tcp_places, false, &self.limits);
                     let incoming = incoming.map_ok(|connection| tls.accept(connection, self.limits.greeting));
                     let server = self.builder();
                     server.serve_with_incoming_shutdown(self.service.clone(), incoming, self.stopped()).await
@@ -245,36 +237,6 @@ impl Server {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .http2_max_header_list_size(MAX_HEADERS)
             .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_RESETS))
-    }
-
-    /// Connections as they come, as long as there is a place for one more.
-    fn incoming<L: Listens + Sync>(
-        &self,
-        listener: &L,
-        places: &Places,
-        trusted: bool,
-    ) -> impl Stream<Item = io::Result<Connection<L::Io>>> {
-        unfold((), move |()| async move {
-            loop {
-                let place = places.free().await?;
-                let io = match listener.take().await {
-                    Ok(io) => io,
-                    Err(error) => {
-                        tracing::warn!(%error, "a connection could not be taken");
-                        tokio::time::sleep(AFTER_FAILURE).await;
-                        continue;
-                    }
-                };
-                let peer = io.peer();
-                match place.taken_by(&peer) {
-                    Some(place) => {
-                        return Some((Ok(Connection::new(io, place, trusted, &self.limits)), ()));
-                    }
-                    // Dropped, which closes it.
-                    None => tracing::debug!(%peer, "too many connections from this address"),
-                }
-            }
-        })
     }
 
     async fn stopped(&self) {
@@ -304,31 +266,5 @@ impl ServerHandle {
     /// Takes no more connections, and ends once those that are there are done.
     pub fn stop(&self) {
         self.stop.send_replace(true);
-    }
-}
-
-/// What hands out connections.
-trait Listens {
-    type Io: Origin;
-
-    fn take(&self) -> impl Future<Output = io::Result<Self::Io>> + Send;
-}
-
-impl Listens for UnixListener {
-    type Io = UnixStream;
-
-    async fn take(&self) -> io::Result<UnixStream> {
-        self.accept().await.map(|(stream, _)| stream)
-    }
-}
-
-impl Listens for TcpListener {
-    type Io = TcpStream;
-
-    async fn take(&self) -> io::Result<TcpStream> {
-        let (stream, _) = self.accept().await?;
-        // Small answers must not wait for more.
-        stream.set_nodelay(true)?;
-        Ok(stream)
     }
 }

@@ -32,8 +32,11 @@ use super::requests::{RequestError, Requests};
 use super::traffic::{Traffic, Way};
 use crate::host::untrusted::printable;
 
-/// How long the first words of a client that is denied are waited for: they decide how it is told.
+/// How long the first words of a client that is denied are waited for: they decide how it is told. One that waits for
+/// its server to speak says nothing, and is told no sooner.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Ports where the client is the first to speak, so that it is worth waiting for one that is slow.
+const CLIENT_SPEAKS_FIRST: [u16; 4] = [80, 443, 8080, 8443];
 /// How long a client may take to say a whole ClientHello or the head of a request.
 const FIRST_WORDS: Duration = Duration::from_secs(10);
 /// How long a connection may go without a byte in either direction.
@@ -200,10 +203,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
     }
 
     /// Waits a little for what the client says, where it has said nothing: it decides in which protocol it is told.
-    async fn hear_last_words(&mut self) -> Result<(), Gone> {
+    async fn hear_last_words(&mut self, port: u16) -> Result<(), Gone> {
         if self.said.is_empty() {
             let mut piece = [0; PIECE];
-            let deadline = Instant::now() + LAST_WORDS;
+            let patience = if CLIENT_SPEAKS_FIRST.contains(&port) { FIRST_WORDS } else { LAST_WORDS };
+            let deadline = Instant::now() + patience;
             if let Some(read) = self.listen(deadline, &mut piece).await? {
                 self.said.extend_from_slice(&piece[..read]);
             }
@@ -216,7 +220,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
         let (host, port) = (denial.host.clone(), denial.port);
         // Before the guest knows: whoever sees what it does finds why.
         drop(self.decided(host, port, ConnectionState::Denied(denial.clone())));
-        self.hear_last_words().await?;
+        self.hear_last_words(port).await?;
         let verdict = Verdict::Denied(wire::EgressDenied {
             reason: denial.reason.as_str().to_owned(),
             message: denial.message(),
@@ -231,7 +235,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
     async fn fail(mut self, target: &Target, port: u16, error: &DialError) -> Result<(), Gone> {
         let why = error.to_string();
         drop(self.decided(target.to_string(), port, ConnectionState::Failed { why: why.clone() }));
-        self.hear_last_words().await?;
+        self.hear_last_words(port).await?;
         let message = format!("{target}:{port}: {why}");
         let reply = unreachable(&message, &self.said).into();
         let verdict = Verdict::Failed(wire::EgressFailed { message, reply });

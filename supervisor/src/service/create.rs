@@ -57,6 +57,21 @@ pub struct CreateSpec {
     pub queue: Option<Duration>,
     /// The network policy; empty means none.
     pub network: String,
+    /// What happens when its time to live is over.
+    pub at_timeout: AtTimeout,
+}
+
+/// What happens to a sandbox whose time to live is over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AtTimeout {
+    /// It ends.
+    #[default]
+    End,
+    /// It is paused, and has its time again once it is resumed.
+    Pause {
+        /// Whoever uses it resumes it; otherwise it has to be asked for.
+        auto_resume: bool,
+    },
 }
 
 impl Service {
@@ -174,6 +189,7 @@ impl Service {
             limits,
             memory_mib,
             created_at: SystemTime::now(),
+            at_timeout: spec.at_timeout,
             start,
         };
         let (vm, gate) = (Arc::clone(&lease.vm), self.gate(&facts, network));

@@ -12,6 +12,9 @@ use crate::config::TemplateName;
 use crate::host::disk::LowDisk;
 use crate::pool::ClaimError;
 
+/// When a host whose disk is nearly full is worth asking again.
+const AFTER_LOW_DISK: Duration = Duration::from_secs(5);
+
 /// A call that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
@@ -200,6 +203,22 @@ impl ServiceError {
             Self::ShuttingDown => ErrorKind::ShuttingDown,
             Self::Lagged => ErrorKind::WatchLagged,
             Self::Deadline { .. } => ErrorKind::Deadline,
+        }
+    }
+
+    /// When it is worth asking again, where somebody knows.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::CallRate { retry_after, .. }
+            | Self::Claim(
+                ClaimError::Full { retry_after, .. }
+                | ClaimError::QueueFull { retry_after, .. }
+                | ClaimError::ShareFull { retry_after, .. },
+            ) => Some(*retry_after),
+            Self::LowDisk(_) | Self::Claim(ClaimError::LowDisk(_)) => Some(AFTER_LOW_DISK),
+            Self::Shared(error) => error.retry_after(),
+            _ => None,
         }
     }
 

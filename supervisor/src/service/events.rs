@@ -70,6 +70,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
+    use super::super::create::AtTimeout;
     use super::super::id::SandboxId;
     use super::super::sandbox::{SandboxLimitsView, SandboxState, SandboxUsage, StartView};
     use super::*;
@@ -85,6 +86,7 @@ mod tests {
             created_at: SystemTime::UNIX_EPOCH,
             expires_at: None,
             idle_timeout: None,
+            at_timeout: AtTimeout::End,
             metadata: BTreeMap::new(),
             limits: SandboxLimitsView { milli_cpus: 1000, memory_bytes: 1, pids: 1 },
             usage: SandboxUsage::default(),

@@ -112,6 +112,22 @@ impl Service {
         done
     }
 
+    /// Describes what a path leads to, through symbolic links.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn stat_target(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        path: &GuestPath,
+    ) -> Result<FileInfo, ServiceError> {
+        let call = self.file_call(caller, sandbox, "stat", path)?;
+        let done = call.wait(call.sandbox().vm.agent().stat(path, true, LOOK)).await;
+        call.done(&done);
+        done
+    }
+
     /// Removes a file or a directory.
     ///
     /// # Errors

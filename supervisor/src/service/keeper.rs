@@ -132,6 +132,7 @@ async fn wait(
                 // The clock may have been changed while this one ran.
                 let still = sandbox.lock().lifetime.due().filter(|(at, _)| *at <= Instant::now());
                 match still.map(|_| due) {
+                    Some(Due::Ttl) if service.paused_at_timeout(sandbox).await => {}
                     Some(Due::Ttl) => return (EndReason::Expired, "its time to live was over".into()),
                     Some(Due::Idle) => return (EndReason::Idle, "nobody used it for its idle timeout".into()),
                     Some(Due::Pause) => {

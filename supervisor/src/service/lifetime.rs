@@ -23,6 +23,10 @@ pub enum Due {
 /// The clocks of one sandbox.
 #[derive(Debug, Clone)]
 pub struct Lifetime {
+    /// The time to live it was given last.
+    granted: Duration,
+    /// Its time is over, and counts as such once no call is under way.
+    postponed: bool,
     /// Time to live that is left, as of `since`.
     left: Duration,
     /// Since when it runs; `None` while paused.
@@ -47,6 +51,8 @@ impl Lifetime {
     /// A sandbox that starts to live now.
     pub fn start(now: Instant, ttl: Duration, idle: Option<Duration>, max_pause: Option<Duration>) -> Self {
         Self {
+            granted: ttl,
+            postponed: false,
             left: ttl,
             since: Some(now),
             ran: Duration::ZERO,
@@ -66,7 +72,8 @@ impl Lifetime {
             // A pause that is too long to be added ends as little as one without a bound.
             return Some((paused.checked_add(self.pause_left?)?, Due::Pause));
         }
-        let ttl = (self.since? + self.left, Due::Ttl);
+        let over = self.postponed && self.under_way == 0;
+        let ttl = (self.since? + if over { Duration::ZERO } else { self.left }, Due::Ttl);
         let idle = self
             .idle
             .zip(self.quiet)
@@ -153,8 +160,21 @@ impl Lifetime {
         }
     }
 
+    /// The time to live it was given last.
+    pub fn granted(&self) -> Duration {
+        self.granted
+    }
+
+    /// Puts its end off until no call is under way, for at most this long.
+    pub fn postpone(&mut self, now: Instant, at_most: Duration) {
+        let granted = self.granted;
+        self.set_ttl(now, at_most);
+        (self.granted, self.postponed) = (granted, true);
+    }
+
     /// Gives it this long from now on.
     pub fn set_ttl(&mut self, now: Instant, ttl: Duration) {
+        (self.granted, self.postponed) = (ttl, false);
         self.ran = self.ran(now);
         self.left = ttl;
         if self.since.is_some() {

@@ -1,5 +1,6 @@
 //! Looks at sandboxes: one, many, and the past of one.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,9 +9,10 @@ use super::create::check_metadata;
 use super::error::ServiceError;
 use super::id::SandboxId;
 use super::registry::{Found, Service};
-use super::sandbox::SandboxView;
+use super::sandbox::{SandboxState, SandboxView};
 use super::timeline::Timeline;
 use crate::agent::AgentClient;
+use crate::config::TemplateName;
 
 /// Entries of a page.
 const PAGE: usize = 100;
@@ -23,13 +25,21 @@ pub struct ListQuery {
     pub metadata: BTreeMap<String, String>,
     /// Also those that have ended.
     pub include_ended: bool,
+    /// Only those in this state.
+    pub state: Option<SandboxState>,
+    /// Only those made from this template.
+    pub template: Option<TemplateName>,
+    /// Only those created then or later.
+    pub created_from: Option<SystemTime>,
+    /// The newest one first, instead of the oldest.
+    pub newest_first: bool,
     /// Most entries; 0 means 100.
     pub page_size: usize,
     /// Where the page before ended; empty for the first.
     pub page_token: String,
 }
 
-/// Some sandboxes, oldest first.
+/// Some sandboxes, in the order that was asked for.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     /// The sandboxes.
@@ -64,11 +74,11 @@ impl Service {
         let mut found: Vec<(Position, Found)> = self
             .all(caller, query.include_ended)
             .into_iter()
-            .filter(|found| matches(found.metadata(), &query.metadata))
+            .filter(|found| query.wants(found))
             .map(|found| (found.position(), found))
-            .filter(|(position, _)| after.as_ref().is_none_or(|after| position > after))
+            .filter(|(position, _)| after.as_ref().is_none_or(|after| query.order(after, position).is_lt()))
             .collect();
-        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        found.sort_by(|(a, _), (b, _)| query.order(a, b));
         let more = found.len() > size;
         found.truncate(size);
         let next = found.last().filter(|_| more).map(|(position, _)| token(position)).unwrap_or_default();
@@ -101,6 +111,19 @@ impl Service {
     }
 }
 
+impl ListQuery {
+    fn wants(&self, found: &Found) -> bool {
+        matches(found.metadata(), &self.metadata)
+            && self.state.is_none_or(|state| found.state() == state)
+            && self.template.as_ref().is_none_or(|template| found.template() == template)
+            && self.created_from.is_none_or(|from| found.position().0 >= since_epoch(from))
+    }
+
+    fn order(&self, a: &Position, b: &Position) -> Ordering {
+        if self.newest_first { b.cmp(a) } else { a.cmp(b) }
+    }
+}
+
 /// Whether metadata has all the pairs of a filter.
 pub(super) fn matches(metadata: &BTreeMap<String, String>, filter: &BTreeMap<String, String>) -> bool {
     filter.iter().all(|(key, value)| metadata.get(key) == Some(value))
@@ -111,6 +134,20 @@ impl Found {
         match self {
             Self::Alive(sandbox) => &sandbox.facts.metadata,
             Self::Gone(gone) => &gone.view.metadata,
+        }
+    }
+
+    fn state(&self) -> SandboxState {
+        match self {
+            Self::Alive(sandbox) => sandbox.lock().state,
+            Self::Gone(gone) => gone.view.state,
+        }
+    }
+
+    fn template(&self) -> &TemplateName {
+        match self {
+            Self::Alive(sandbox) => &sandbox.facts.template,
+            Self::Gone(gone) => &gone.view.template,
         }
     }
 

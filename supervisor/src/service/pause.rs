@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::call::Change;
 use super::caller::{Caller, Scope};
+use super::create::AtTimeout;
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
 use super::registry::Service;
@@ -22,6 +23,9 @@ const SET_CLOCK: Duration = Duration::from_secs(10);
 
 /// How long callers have to read what ended programs have left them, when a pause is asked for.
 const UNREAD: Duration = Duration::from_secs(2);
+
+/// The least time a sandbox has once it is resumed from the pause at its timeout, so that whoever resumes it can give it more.
+const LEAST_AGAIN: Duration = Duration::from_secs(60);
 
 /// A change of a machine's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +62,17 @@ impl Service {
         self.alive(caller, sandbox)?.ask(Transition::Resume).await
     }
 
+    /// A sandbox that somebody wants to use: one that is paused and was made to be resumed by its use is resumed.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn wake(&self, caller: &Caller, sandbox: &str) -> Result<SandboxView, ServiceError> {
+        let sandbox = self.alive(caller, sandbox)?;
+        let auto = sandbox.facts.at_timeout == AtTimeout::Pause { auto_resume: true };
+        let paused = sandbox.lock().state == SandboxState::Paused;
+        if auto && paused { sandbox.ask(Transition::Resume).await } else { Ok(sandbox.view()) }
+    }
+
     /// Makes a transition. Only the sandbox's keeper calls this.
     pub(super) async fn make_transition(&self, sandbox: &Sandbox, request: TransitionRequest) {
         let TransitionRequest { transition, reply } = request;
@@ -70,6 +85,37 @@ impl Service {
             }
         };
         let _ = reply.send(done);
+    }
+
+    /// Pauses a sandbox whose time to live is over, where that is what it was made for; whether it goes on. Only its
+    /// keeper calls this.
+    ///
+    /// Nobody's call is cut off: while one is under way, the pause waits. Resumed, it has the time again that it had.
+    pub(super) async fn paused_at_timeout(&self, sandbox: &Sandbox) -> bool {
+        if sandbox.facts.at_timeout == AtTimeout::End {
+            return false;
+        }
+        let done = Change::begin(self, sandbox, "pause").done(self.pause_machine(sandbox).await);
+        let now = Instant::now();
+        let mut inner = sandbox.lock();
+        // The longest life counts here too.
+        let most = self.config().max_ttl.saturating_sub(inner.lifetime.ran(now));
+        match done {
+            Ok(_) if most.is_zero() => false,
+            Ok(_) => {
+                let again = inner.lifetime.granted().max(LEAST_AGAIN).min(most);
+                inner.lifetime.set_ttl(now, again);
+                true
+            }
+            Err(ServiceError::UnderWay { .. }) if !most.is_zero() => {
+                inner.lifetime.postpone(now, most);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a sandbox could not be paused at its timeout, and ends");
+                false
+            }
+        }
     }
 
     async fn pause_machine(&self, sandbox: &Sandbox) -> Result<SandboxView, ServiceError> {

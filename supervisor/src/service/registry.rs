@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::call_rate::CallRates;
 use super::caller::{Caller, Quotas};
 use super::config::ServiceConfig;
 use super::error::ServiceError;
@@ -32,6 +33,8 @@ struct Inner {
     ledger: Ledger,
     metrics: Arc<Metrics>,
     events: Events,
+    /// How often each tenant calls, whichever way it comes.
+    call_rates: Arc<CallRates>,
     sandboxes: Mutex<Sandboxes>,
     draining: watch::Sender<bool>,
     /// Calls under way, in all sandboxes.
@@ -78,6 +81,7 @@ impl Service {
     #[must_use]
     pub fn new(config: ServiceConfig, pool: Pool, ledger: Ledger, metrics: Arc<Metrics>) -> Self {
         let inner = Inner {
+            call_rates: Arc::new(CallRates::new(config.call_rate)),
             config,
             pool,
             ledger,
@@ -107,6 +111,11 @@ impl Service {
     #[must_use]
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.inner.metrics
+    }
+
+    /// How often tenants may call.
+    pub(crate) fn call_rates(&self) -> &Arc<CallRates> {
+        &self.inner.call_rates
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
@@ -202,6 +211,11 @@ impl Service {
     /// Every sandbox that has not ended, whoever's.
     pub(super) fn everyone(&self) -> Vec<Arc<Sandbox>> {
         self.lock().alive.values().cloned().collect()
+    }
+
+    /// One that has not ended, whoever's.
+    pub(super) fn one(&self, id: &SandboxId) -> Option<Arc<Sandbox>> {
+        self.lock().alive.get(id).cloned()
     }
 
     /// Where a Create with this request id stands.

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::create::AtTimeout;
 use super::detached::Jobs;
 use super::error::ServiceError;
 use super::execute::Executed;
@@ -154,6 +155,8 @@ pub struct SandboxView {
     pub expires_at: Option<SystemTime>,
     /// How long it may go without a call.
     pub idle_timeout: Option<Duration>,
+    /// What happens when its time is over.
+    pub at_timeout: AtTimeout,
     /// The caller's own words.
     pub metadata: BTreeMap<String, String>,
     /// What it may use.
@@ -176,6 +179,7 @@ pub(super) struct SandboxFacts {
     pub limits: SandboxLimitsView,
     pub memory_mib: u64,
     pub created_at: SystemTime,
+    pub at_timeout: AtTimeout,
     pub start: StartView,
 }
 
@@ -191,6 +195,8 @@ pub(super) struct Sandbox {
     pub gate: Arc<Gate>,
     /// One span per sandbox; what is done in it is logged below it.
     pub span: tracing::Span,
+    /// When it was created.
+    created: Instant,
     inner: Mutex<Inner>,
     /// Wakes the keeper: a clock was changed, or an end is wanted.
     wake: Notify,
@@ -240,7 +246,8 @@ impl Sandbox {
         let (transitions, asked) = mpsc::channel(MAX_TRANSITIONS);
         let (inner, wake, ended) = (Mutex::new(inner), Notify::new(), watch::channel(None).0);
         let frozen = watch::channel(None).0;
-        (Self { facts, vm, gate, span, inner, wake, transitions, ended, frozen }, asked)
+        let created = Instant::now();
+        (Self { facts, vm, gate, span, created, inner, wake, transitions, ended, frozen }, asked)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -355,6 +362,10 @@ impl Sandbox {
         let alive = end.is_none();
         let network = self.gate.summary();
         let running = if alive { inner.lifetime.ran(now) } else { inner.usage.running };
+        // Counted from the creation unless the host's clock was set, by a second or more: told twice, it is the same.
+        let counted = self.facts.created_at + now.saturating_duration_since(self.created);
+        let apart = wall.duration_since(counted).unwrap_or_else(|error| error.duration());
+        let wall = if apart < Duration::from_secs(1) { counted } else { wall };
         let expires_at = inner
             .lifetime
             .due()
@@ -369,6 +380,7 @@ impl Sandbox {
             created_at: self.facts.created_at,
             expires_at,
             idle_timeout: inner.lifetime.idle(),
+            at_timeout: self.facts.at_timeout,
             metadata: self.facts.metadata.clone(),
             limits: self.facts.limits,
             usage: SandboxUsage {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rekindle::config::tokens::{self, NewToken, Quota, Scope};
-use rekindle::grpc::TlsFiles;
+use rekindle::door::TlsFiles;
 use rekindle_api::client::{Client, ConnectError, Target};
 use rekindle_api::v1::{self, ErrorReason};
 use rekindle_api::{Code, Status};

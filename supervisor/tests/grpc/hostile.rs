@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use rekindle::grpc::ConnectionLimits;
+use rekindle::door::ConnectionLimits;
 use rekindle_api::v1::{self, execute_input::Input};
 use rekindle_api::{Code, client::Client};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use rekindle::config::tokens::{self, NewToken, Quota, Scope, TokenFile};
 use rekindle::config::{Recipe, TemplateName};
+use rekindle::door::{Authenticator, ConnectionLimits, Tls, TlsFiles};
 use rekindle::engine::Engine;
 use rekindle::engine::fake::{FakeControl, FakeEngine};
-use rekindle::grpc::{
-    Authenticator, ConnectionLimits, HostFacts, Listeners, Server, ServerHandle, ServerOptions, Tls, TlsFiles,
-};
+use rekindle::grpc::{HostFacts, Listeners, Server, ServerHandle, ServerOptions};
 use rekindle::host::cgroup::CgroupManager;
 use rekindle::network::Egress;
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};

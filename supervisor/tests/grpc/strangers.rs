@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use rekindle::config::tokens::{Quota, Scope};
-use rekindle::grpc::ConnectionLimits;
+use rekindle::door::ConnectionLimits;
 use rekindle_api::{Code, v1};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -96,6 +96,30 @@ pub async fn rekindle(data: &Path, words: &[&str]) -> Ended {
     ended(&mut command(data, words)).await
 }
 
+/// A new token's secret, in a tokens file that is made if need be.
+///
+/// # Panics
+/// When there can be none.
+pub async fn token(data: &Path, file: &str, id: &str, tenant: &str, scopes: &str) -> String {
+    token_as("secret", data, file, id, tenant, scopes).await
+}
+
+/// The same in the form of a key of E2B.
+///
+/// # Panics
+/// When there can be none.
+pub async fn e2b_key(data: &Path, file: &str, id: &str, tenant: &str, scopes: &str) -> String {
+    token_as("e2b_key", data, file, id, tenant, scopes).await
+}
+
+async fn token_as(form: &str, data: &Path, file: &str, id: &str, tenant: &str, scopes: &str) -> String {
+    let words =
+        ["token", "create", "--file", file, "--id", id, "--tenant", tenant, "--scope", scopes, "--json"];
+    let made = rekindle(data, &words).await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    made.json()[form].as_str().expect("a secret").to_owned()
+}
+
 /// Runs a command with these bytes on its standard input.
 ///
 /// # Panics

@@ -11,6 +11,7 @@ pub mod cli;
 pub mod guest;
 mod lab;
 pub mod leftovers;
+pub mod python;
 pub mod server;
 pub mod site;
 mod sweeper;

@@ -21,6 +21,7 @@ use crate::{leftovers, sweeper};
 /// What a server says when it serves.
 const READY: &str = "serving on unix:";
 const READY_TLS: &str = "serving on https://";
+const READY_HTTP: &str = "E2B API on ";
 
 /// A server that runs.
 #[derive(Debug)]
@@ -105,6 +106,15 @@ impl Server {
         let said = self.line().await;
         let address = said.strip_prefix(READY_TLS).unwrap_or_else(|| panic!("{said:?}: {}", self.log()));
         format!("https://{address}")
+    }
+
+    /// The next line, which names the address of the HTTP front.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub async fn http(&mut self) -> String {
+        let said = self.line().await;
+        said.strip_prefix(READY_HTTP).unwrap_or_else(|| panic!("{said:?}: {}", self.log())).to_owned()
     }
 
     async fn line(&mut self) -> String {

@@ -42,6 +42,8 @@ def serve(control, modules):
             os._exit(0)
         middle = os.fork()
         if middle == 0:
+            # What leads a process group cannot begin a session, and a program may want to.
+            os.setsid()
             copy = os.fork()
             if copy:
                 os.write(tell, b"%d\n" % copy)

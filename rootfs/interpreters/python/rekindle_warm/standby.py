@@ -108,6 +108,7 @@ class Copy:
             os.dup2(source, number)
             os.close(source)
         if details.terminal:
+            os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         program.open_streams()
 
@@ -169,7 +170,6 @@ class Copy:
 
 def stand_by(requests, answers, hidden):
     """Waits for an execution and becomes it."""
-    os.setsid()
     # A plain interpreter that takes over gets neither.
     os.set_inheritable(requests, False)
     os.set_inheritable(answers, False)

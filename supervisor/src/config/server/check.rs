@@ -10,6 +10,15 @@ const OVERCOMMIT: std::ops::RangeInclusive<f64> = 0.1..=1000.0;
 /// Least characters of output: the marker of what was cut has to fit.
 const MIN_OUTPUT: u32 = 100;
 
+/// Whether a text can be the end of host names.
+fn is_domain(text: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    };
+    text.len() <= 180 && text.split('.').all(label)
+}
+
 impl ServerConfig {
     /// Everything that is wrong; `origin` names where a key's value comes from.
     pub(super) fn check(&self, origin: impl Fn(&str) -> String) -> Vec<Problem> {
@@ -23,6 +32,7 @@ impl ServerConfig {
             });
         };
         self.check_listen(&mut no);
+        self.check_http(&mut no);
         self.check_sandbox(&mut no);
         self.check_pool(&mut no);
         self.check_network(&mut no);
@@ -48,18 +58,19 @@ impl ServerConfig {
                 "make a tokens file with `rekindle token create` and set auth.tokens to it",
             );
         }
-        if listen.tcp.is_none() && (listen.tls_cert.is_some() || listen.tls_key.is_some()) {
+        let with_http = self.http.listen.is_some() && self.http.tls != Some(false);
+        if listen.tcp.is_none() && !with_http && (listen.tls_cert.is_some() || listen.tls_key.is_some()) {
             no(
                 "listen.tls_cert",
-                "has no use without listen.tcp".to_owned(),
-                "set listen.tcp, or leave it out",
+                "has no use without listen.tcp or http.listen".to_owned(),
+                "set one of them, or leave it out",
             );
         }
-        if listen.client_ca.is_some() && listen.tcp.is_none() {
+        if listen.client_ca.is_some() && listen.tcp.is_none() && !with_http {
             no(
                 "listen.client_ca",
-                "has no use without listen.tcp".to_owned(),
-                "set listen.tcp, or leave it out",
+                "has no use without listen.tcp or http.listen".to_owned(),
+                "set one of them, or leave it out",
             );
         }
         if listen.mode().bits() & 0o007 != 0 {
@@ -85,6 +96,45 @@ impl ServerConfig {
             if value == 0 {
                 no(key, "is 0: nobody could call".to_owned(), "leave it out for the default");
             }
+        }
+    }
+
+    fn check_http(&self, no: &mut impl FnMut(&str, String, &str)) {
+        let http = &self.http;
+        if let Some(domain) = &http.domain
+            && !is_domain(domain)
+        {
+            no("http.domain", format!("{domain:?} is not a domain"), "use one such as sandboxes.example.org");
+        }
+        let Some(address) = http.listen else {
+            if http.tls.is_some() || http.domain.is_some() || !http.aliases.is_empty() {
+                no("http.listen", "is not set, so nothing else of [http] counts".to_owned(), "set it");
+            }
+            return;
+        };
+        if self.auth.tokens.is_none() {
+            no(
+                "http.listen",
+                "is served only to callers with a token".to_owned(),
+                "make a tokens file with `rekindle token create` and set auth.tokens to it",
+            );
+        }
+        if let Some(name) = &http.network
+            && Egress::new(&self.network.policies, &self.network.hosts)
+                .is_ok_and(|egress| egress.policy(name).is_none())
+        {
+            no("http.network", format!("there is no policy {name:?}"), "name one of [network.policies]");
+        }
+        let tls = self.http_tls().is_some();
+        if http.tls == Some(true) && !tls {
+            no("http.tls", "there is no certificate".to_owned(), "set listen.tls_cert and listen.tls_key");
+        }
+        if !tls && !address.ip().is_loopback() {
+            no(
+                "http.listen",
+                "is served beyond this host only with TLS".to_owned(),
+                "set listen.tls_cert and listen.tls_key, or listen on 127.0.0.1 or [::1]",
+            );
         }
     }
 

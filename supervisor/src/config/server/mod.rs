@@ -16,6 +16,7 @@ mod values;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -26,8 +27,8 @@ pub use self::load::{Flag, Loaded, Origin, Sources};
 pub use self::reference::{reference, variable};
 pub use self::section::Key;
 pub use self::sections::{
-    AuthSection, EngineSection, ListenSection, NetworkSection, PoolSection, SandboxSection, ShutdownSection,
-    TelemetrySection, TemplateSection,
+    AuthSection, EngineSection, HttpSection, ListenSection, NetworkSection, PoolSection, SandboxSection,
+    ShutdownSection, TelemetrySection, TemplateSection,
 };
 pub use self::values::{EngineName, LogFormat, Mode};
 
@@ -36,6 +37,8 @@ pub use self::values::{EngineName, LogFormat, Mode};
 pub struct ServerConfig {
     /// Where callers connect.
     pub listen: ListenSection,
+    /// The second way in, for the SDKs of E2B.
+    pub http: HttpSection,
     /// What runs the virtual machines.
     pub engine: EngineSection,
     /// What a sandbox gets.
@@ -59,6 +62,7 @@ impl ServerConfig {
     /// The sections in the order of the reference.
     const SECTIONS: &'static [SectionEntry] = &[
         ("listen", ListenSection::ABOUT, ListenSection::KEYS),
+        ("http", HttpSection::ABOUT, HttpSection::KEYS),
         ("engine", EngineSection::ABOUT, EngineSection::KEYS),
         ("sandbox", SandboxSection::ABOUT, SandboxSection::KEYS),
         ("pool", PoolSection::ABOUT, PoolSection::KEYS),
@@ -76,6 +80,7 @@ impl ServerConfig {
     fn set(&mut self, section: &str, key: &str, given: section::Given) -> Result<(), String> {
         match section {
             "listen" => self.listen.set(key, given),
+            "http" => self.http.set(key, given),
             "engine" => self.engine.set(key, given),
             "sandbox" => self.sandbox.set(key, given),
             "pool" => self.pool.set(key, given),
@@ -94,6 +99,13 @@ impl ServerConfig {
             serde_json::Value::Null => "none".to_owned(),
             value => value.to_string(),
         }
+    }
+
+    /// The certificate and key HTTP is served with; `None` without TLS.
+    #[must_use]
+    pub fn http_tls(&self) -> Option<(&Path, &Path)> {
+        let files = self.listen.tls_cert.as_deref().zip(self.listen.tls_key.as_deref());
+        files.filter(|_| self.http.tls != Some(false))
     }
 
     /// The template of a caller that names none: as configured, else one of our own that is listed, or, without

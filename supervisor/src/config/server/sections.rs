@@ -41,6 +41,24 @@ section! {
 }
 
 section! {
+    /// The second way in: HTTP, as the SDKs of E2B speak it ([guide](guides/e2b.md)).
+    HttpSection {
+        /// Address and port to serve on, such as `"127.0.0.1:3000"`. Needs `auth.tokens`; beyond this host also TLS.
+        listen: Option<SocketAddr> = None;
+        /// Whether it is served with TLS, with the certificate of `listen.tls_cert`.
+        tls: Option<bool> = None, shown "whether `listen.tls_cert` is set";
+        /// The domain whose names `<port>-<sandbox>.<domain>` lead here, for clients that reach sandboxes by name.
+        domain: Option<String> = None;
+        /// The network policy of sandboxes whose clients want the internet, which they do unless they say otherwise.
+        /// It counts for tokens that allow it; all others have no network.
+        network: Option<String> = None;
+        /// Templates by the names that clients have for them, such as `{ base = "python-node" }`.
+        /// `base` and `code-interpreter-v1` are the default template where they are not given.
+        aliases: BTreeMap<String, TemplateName> = BTreeMap::new();
+    }
+}
+
+section! {
     /// What runs the virtual machines.
     EngineSection {
         /// `"auto"`, `"firecracker"` or `"qemu"`.

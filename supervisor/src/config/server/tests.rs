@@ -100,7 +100,8 @@ fn every_key_can_be_set_by_its_variable() {
     for (section, key) in ServerConfig::keys() {
         let value = match (section, key.name, file.config.shown(section, key.name).as_str()) {
             (_, "templates", _) => "{ python-node = { parked_low = 0 } }".to_owned(),
-            (_, "tcp" | "metrics_listen", _) => "127.0.0.1:1".to_owned(),
+            (_, "tcp" | "listen" | "metrics_listen", _) => "127.0.0.1:1".to_owned(),
+            (_, "tls", _) => "true".to_owned(),
             (_, "otlp_endpoint", _) => "http://127.0.0.1:4317".to_owned(),
             (_, "socket_mode", _) => "0660".to_owned(),
             (_, "default_template", _) => "minimal".to_owned(),
@@ -184,6 +185,28 @@ fn variables_of_other_things_and_empty_ones_are_left_alone() {
         ("REKINDLE_POOL_MAX_QUEUED", ""),
     ];
     assert_eq!(load("", &variables, &[]).expect("right").config, ServerConfig::default());
+}
+
+#[test]
+fn http_needs_tokens_and_beyond_this_host_tls() {
+    let tokens = "[auth]\ntokens = \"/t\"\n";
+    let tls = "[listen]\ntls_cert = \"/c\"\ntls_key = \"/k\"\n";
+    let local = "[http]\nlisten = \"127.0.0.1:3000\"\n";
+    let open = "[http]\nlisten = \"0.0.0.0:3000\"\n";
+    assert_eq!(refused(local), ["http.listen"], "tokens are missing");
+    let plain = load(&format!("{local}{tokens}"), &[], &[]).expect("right").config;
+    assert_eq!(plain.http_tls(), None);
+    assert_eq!(refused(&format!("{open}{tokens}")), ["http.listen"]);
+    let with_tls = load(&format!("{open}{tokens}{tls}"), &[], &[]).expect("right").config;
+    assert!(with_tls.http_tls().is_some());
+    // A certificate that is there is used, unless it is said that it is not.
+    let without = format!("{local}tls = false\n{tokens}{tls}");
+    assert_eq!(refused(&without), ["listen.tls_cert"], "nobody uses it");
+    assert_eq!(refused(&format!("{open}tls = false\n{tokens}")), ["http.listen"]);
+    assert_eq!(refused(&format!("{local}tls = true\n{tokens}")), ["http.tls"]);
+    assert_eq!(refused(&format!("{local}domain = \"Not a domain\"\n{tokens}")), ["http.domain"]);
+    assert_eq!(refused(&format!("{local}network = \"nothing\"\n{tokens}")), ["http.network"]);
+    assert_eq!(refused("[http]\ndomain = \"example.org\"\n"), ["http.listen"]);
 }
 
 #[test]

@@ -28,6 +28,13 @@ impl Secret {
         &self.0
     }
 
+    /// The same for clients of E2B, of which some versions look at the form of a key before they send it: `e2b_` and
+    /// the hexadecimal digits of the text.
+    #[must_use]
+    pub fn e2b_key(&self) -> String {
+        format!("e2b_{}", to_hex(self.0.as_bytes()))
+    }
+
     /// What is kept of it.
     #[must_use]
     pub fn sha256(&self) -> [u8; 32] {
@@ -46,8 +53,8 @@ pub(super) fn sum(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-pub(super) fn to_hex(sum: &[u8; 32]) -> String {
-    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+pub(super) fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub(super) fn from_hex(text: &str) -> Result<[u8; 32], String> {

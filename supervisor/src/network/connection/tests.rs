@@ -192,6 +192,18 @@ async fn a_tls_client_that_is_denied_gets_the_alert_whatever_it_did_wrong() {
     assert_eq!(bed.resolver.asked.load(Ordering::SeqCst), 0, "a denied name was looked up");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_its_time_is_told_in_its_protocol_where_clients_speak_first() {
+    let bed = bed(None);
+    for (port, told) in [(443, true), (22, false)] {
+        let (mut guest, _) = bed.name("other.example.com", port).await;
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        let _ = guest.write_all(&hello(Some("other.example.com"))).await;
+        let Verdict::Denied(denied) = verdict(&mut guest).await else { panic!("it is denied") };
+        assert_eq!(!denied.reply.is_empty(), told, "port {port}");
+    }
+}
+
 #[tokio::test]
 async fn an_http_client_that_is_denied_gets_403() {
     let bed = bed(None);

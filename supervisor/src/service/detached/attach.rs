@@ -42,7 +42,23 @@ pub struct Attachment {
     job: Arc<Job>,
     position: Counts,
     news: watch::Receiver<()>,
+    /// The program waits for it to read.
+    hold: Option<Hold>,
     over: bool,
+}
+
+/// Keeps the program from printing more than its reader has room for.
+#[derive(Debug)]
+struct Hold {
+    job: Arc<Job>,
+    id: u64,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.job.progress().holds.leave(self.id);
+        self.job.read();
+    }
 }
 
 impl Service {
@@ -59,12 +75,30 @@ impl Service {
     ) -> Result<Attachment, ServiceError> {
         let (_, job) = self.job(caller, sandbox, execution)?;
         let position = if from_now { job.progress().tail.printed() } else { Counts::default() };
-        let news = job.news();
-        Ok(Attachment { job, position, news, over: false })
+        Ok(Attachment::at(job, position))
     }
 }
 
 impl Attachment {
+    fn at(job: Arc<Job>, position: Counts) -> Self {
+        let news = job.news();
+        Self { job, position, news, hold: None, over: false }
+    }
+
+    /// To a job that has printed nothing yet, from its beginning.
+    pub(super) fn from_start(job: Arc<Job>) -> Self {
+        Self::at(job, Counts::default())
+    }
+
+    /// Has the program wait for this reader as it would for a full pipe, so that nothing is missed from here on. A
+    /// reader that stalls for too long is let go: the program goes on, and it is told what it missed.
+    #[must_use]
+    pub fn held(mut self) -> Self {
+        let id = self.job.progress().holds.enter(self.position.total());
+        self.hold = Some(Hold { job: Arc::clone(&self.job), id });
+        self
+    }
+
     /// The execution's name.
     #[must_use]
     pub fn id(&self) -> ExecutionId {
@@ -77,6 +111,12 @@ impl Attachment {
         self.job.pid
     }
 
+    /// It has a terminal.
+    #[must_use]
+    pub fn has_terminal(&self) -> bool {
+        self.job.terminal
+    }
+
     /// The next event; `None` after the last. Can be abandoned and called again without losing anything.
     ///
     /// # Errors
@@ -87,8 +127,13 @@ impl Attachment {
                 return Ok(None);
             }
             {
-                let progress = self.job.progress();
-                match progress.tail.next(&mut self.position) {
+                let mut progress = self.job.progress();
+                let next = progress.tail.next(&mut self.position);
+                if let Some(hold) = self.hold.as_ref().filter(|_| next.is_some()) {
+                    progress.holds.moved(hold.id, self.position.total());
+                    self.job.read();
+                }
+                match next {
                     Some(Next::Missed(Counts { stdout, stderr })) => {
                         return Ok(Some(AttachEvent::Missed { stdout, stderr }));
                     }

@@ -6,10 +6,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
-use tokio::time::Instant;
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
+use tokio::time::{Instant, sleep};
 
-use super::tail::Tail;
+use super::hold::Holds;
+use super::tail::{TAIL_BYTES, Tail};
 use crate::agent::{Event, Execution, Finished, Outcome, Output};
 use crate::service::call::Call;
 use crate::service::error::{ErrorKind, ServiceError};
@@ -18,7 +19,11 @@ use crate::service::id::ExecutionId;
 use crate::service::idempotency::Keyed as _;
 use crate::service::lifetime::Lifetime;
 use crate::service::live::LiveInput;
+use crate::service::program::ExecuteSpec;
 use crate::service::sandbox::{End, Sandbox};
+
+/// How long a program waits for a reader that must miss nothing and reads nothing.
+const STALLED: Duration = Duration::from_secs(60);
 
 /// How a job ended.
 pub(super) type Verdict = Result<Executed, Arc<ServiceError>>;
@@ -31,6 +36,8 @@ pub(in crate::service) struct Job {
     /// The agent's name for it.
     pub(super) number: u64,
     pub(super) terminal: bool,
+    pub(super) tag: Option<String>,
+    spec: Arc<ExecuteSpec>,
     subject: String,
     at: SystemTime,
     started: Instant,
@@ -39,12 +46,16 @@ pub(in crate::service) struct Job {
     progress: Mutex<Progress>,
     /// Changed with the progress.
     news: watch::Sender<()>,
+    /// A reader that must miss nothing has read, or gone.
+    room: Notify,
 }
 
 /// How far a job is.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     pub tail: Tail,
+    /// Readers that must miss nothing.
+    pub holds: Holds,
     /// How it ended.
     pub verdict: Option<Verdict>,
     /// Its input can be written to.
@@ -64,10 +75,14 @@ pub enum JobState {
 }
 
 /// A detached execution as its tenant sees it at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct JobView {
     /// Its name.
     pub execution: ExecutionId,
+    /// What its caller calls it.
+    pub tag: Option<String>,
+    /// What was asked for.
+    pub spec: Arc<ExecuteSpec>,
     /// Its process id in the sandbox.
     pub pid: u32,
     /// The program's first words.
@@ -94,15 +109,22 @@ pub(super) struct Started {
     pub execution: Execution,
     pub call: Call,
     pub subject: String,
+    pub spec: Arc<ExecuteSpec>,
     pub terminal: bool,
+    pub tag: Option<String>,
     /// Its place among those that run.
     pub place: OwnedSemaphorePermit,
 }
 
 impl Job {
-    /// Takes over a program that was started. What is sent ends the job with its sandbox.
-    pub(super) fn start(started: Started, lifetime: &mut Lifetime) -> (Arc<Self>, oneshot::Sender<End>) {
-        let Started { id, mut execution, mut call, subject, terminal, place } = started;
+    /// Takes over a program that was started. Who looks on from the beginning is made by `watch`, before anything is
+    /// read. What is sent ends the job with its sandbox.
+    pub(super) fn start<T>(
+        started: Started,
+        lifetime: &mut Lifetime,
+        watch: impl FnOnce(&Arc<Self>) -> T,
+    ) -> (Arc<Self>, T, oneshot::Sender<End>) {
+        let Started { id, mut execution, mut call, subject, spec, terminal, tag, place } = started;
         call.detach(lifetime);
         let told = execution.started();
         let input = execution.take_stdin().map(|writer| LiveInput::new(writer, call.fed()));
@@ -112,16 +134,20 @@ impl Job {
             pid: told.pid,
             number: told.execution,
             terminal,
+            tag,
+            spec,
             subject,
             at: SystemTime::now(),
             started: Instant::now(),
             input: tokio::sync::Mutex::new(input),
             progress: Mutex::new(progress),
             news: watch::channel(()).0,
+            room: Notify::new(),
         });
+        let watcher = watch(&job);
         let (cut, ended) = oneshot::channel();
         tokio::spawn(Arc::clone(&job).run(execution, call, place, ended));
-        (job, cut)
+        (job, watcher, cut)
     }
 
     async fn run(
@@ -132,7 +158,7 @@ impl Job {
         ended: oneshot::Receiver<End>,
     ) {
         let sandbox = Arc::clone(call.sandbox());
-        let result = self.read(execution, &mut call, ended).await;
+        let result = self.read_to_end(execution, &mut call, ended).await;
         if let Ok(finished) = &result {
             note_finished(&mut call, finished);
         }
@@ -157,7 +183,7 @@ impl Job {
     }
 
     /// Reads to the program's end, or the sandbox's.
-    async fn read(
+    async fn read_to_end(
         &self,
         mut execution: Execution,
         call: &mut Call,
@@ -176,7 +202,10 @@ impl Job {
             let event = async {
                 match since {
                     Some(_) => std::future::pending().await,
-                    None => call.wait(execution.next()).await,
+                    None => {
+                        self.room().await;
+                        call.wait(execution.next()).await
+                    }
                 }
             };
             let event = tokio::select! {
@@ -197,7 +226,10 @@ impl Job {
                 Some(Event::Output { stream, data }) => {
                     printed = printed.saturating_add(data.len() as u64);
                     call.note(|entry| entry.bytes_out = printed);
-                    self.progress().tail.push(stream, &data);
+                    {
+                        let progress = &mut *self.progress();
+                        progress.tail.push(stream, &data, progress.holds.slowest());
+                    }
                     self.tell();
                 }
                 Some(Event::Finished(finished)) => return Ok(*finished),
@@ -205,6 +237,27 @@ impl Job {
                 None => return Err(ServiceError::ExecutionEnded),
             }
         }
+    }
+
+    /// Waits until those who must miss nothing have read enough for more. Who reads nothing for too long is let go.
+    async fn room(&self) {
+        loop {
+            let read = self.room.notified();
+            let printed = self.progress().tail.printed().total();
+            let late = printed.saturating_sub(TAIL_BYTES as u64);
+            if printed < TAIL_BYTES as u64 || self.progress().holds.slowest().is_none_or(|at| at > late) {
+                return;
+            }
+            tokio::select! {
+                () = read => {}
+                () = sleep(STALLED) => self.progress().holds.release(late),
+            }
+        }
+    }
+
+    /// Someone that must miss nothing has read, or gone.
+    pub(super) fn read(&self) {
+        self.room.notify_one();
     }
 
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -252,7 +305,7 @@ impl Job {
     /// Lets go of its output; how it ended stays.
     pub(super) fn forget_output(&self) {
         let mut progress = self.progress();
-        progress.tail.shorten(0);
+        progress.tail.shorten(0, None);
         if let Some(Ok(executed)) = &mut progress.verdict {
             let without = |output: &Output| Output {
                 text: String::new(),
@@ -281,6 +334,8 @@ impl Job {
         let printed = progress.tail.printed();
         JobView {
             execution: self.id,
+            tag: self.tag.clone(),
+            spec: Arc::clone(&self.spec),
             pid: self.pid,
             subject: self.subject.clone(),
             at: self.at,

@@ -9,13 +9,15 @@
 //!
 //! A job belongs to its sandbox ([`Jobs`]): so many may run, and so much is kept of those that have ended. Of what a
 //! program prints the last part is in memory ([`Tail`]); a reader that comes late or reads slowly is told how much it
-//! missed and never holds up the program.
+//! missed and never holds up the program, unless it is one that must miss nothing ([`Holds`]), for a time.
 
 mod attach;
+mod hold;
 mod input;
 mod job;
 mod jobs;
 mod list;
+mod select;
 mod signal;
 mod start;
 mod tail;
@@ -24,3 +26,5 @@ mod wait;
 pub use attach::{AttachEvent, Attachment};
 pub use job::{JobState, JobView};
 pub(super) use jobs::Jobs;
+pub use select::JobSelector;
+pub use start::DetachedSpec;

@@ -1,5 +1,8 @@
 //! Starts a program that outlives its caller.
 
+use std::sync::Arc;
+
+use super::attach::Attachment;
 use super::job::{Job, JobView, Started};
 use crate::agent::TerminalSize;
 use crate::service::call::Call;
@@ -8,6 +11,22 @@ use crate::service::error::ServiceError;
 use crate::service::program::{ExecuteSpec, Input};
 use crate::service::registry::Service;
 use crate::service::timeline::subject;
+
+/// Longest name a caller gives a program.
+const MAX_TAG: usize = 256;
+
+/// A program that is to outlive its caller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DetachedSpec {
+    /// What to run.
+    pub program: ExecuteSpec,
+    /// Where its input comes from.
+    pub input: Input,
+    /// The size of its terminal, where it has one.
+    pub terminal: Option<TerminalSize>,
+    /// What its caller calls it.
+    pub tag: Option<String>,
+}
 
 impl Service {
     /// Starts a program and returns once it runs. Dropping the future before that leaves nothing.
@@ -22,9 +41,40 @@ impl Service {
         input: Input,
         terminal: Option<TerminalSize>,
     ) -> Result<JobView, ServiceError> {
+        let spec = DetachedSpec { program: spec.clone(), input, terminal, tag: None };
+        let (job, ()) = self.start_job(caller, sandbox, spec, |_| ()).await?;
+        Ok(job.view())
+    }
+
+    /// Starts a program and attaches to it from its beginning, so that nothing it prints is missed
+    /// ([`Attachment::held`]). Dropping the future before that leaves nothing; what it returns can be dropped.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn start_attached(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        spec: DetachedSpec,
+    ) -> Result<Attachment, ServiceError> {
+        let attach = |job: &Arc<Job>| Attachment::from_start(Arc::clone(job)).held();
+        let (_, attached) = self.start_job(caller, sandbox, spec, attach).await?;
+        Ok(attached)
+    }
+
+    async fn start_job<T>(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        spec: DetachedSpec,
+        watch: impl FnOnce(&Arc<Job>) -> T,
+    ) -> Result<(Arc<Job>, T), ServiceError> {
         caller.require(Scope::Exec)?;
         let sandbox = self.alive(caller, sandbox)?;
+        let DetachedSpec { program: spec, input, terminal, tag } = spec;
         let mut request = spec.detached_request(self.config(), &input, terminal)?;
+        let length = tag.as_deref().map_or(0, str::len);
+        ServiceError::bound("the length of the tag", length as u64, MAX_TAG as u64)?;
         let place = sandbox.lock().jobs.place()?;
         let mut call = Call::begin(self, sandbox.clone(), "execute_detached", &spec.about())?;
         let id = sandbox.next_execution();
@@ -51,13 +101,15 @@ impl Service {
             execution,
             call,
             subject: subject(&spec.about()),
+            spec: Arc::new(spec),
             terminal: terminal.is_some(),
+            tag,
             place,
         };
-        let (job, cut) = Job::start(started, &mut inner.lifetime);
+        let (job, watcher, cut) = Job::start(started, &mut inner.lifetime, watch);
         inner.jobs.enter(job.clone(), cut);
         drop(inner);
         sandbox.wake();
-        Ok(job.view())
+        Ok((job, watcher))
     }
 }

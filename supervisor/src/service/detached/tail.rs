@@ -55,14 +55,14 @@ impl Counts {
         }
     }
 
-    fn total(self) -> u64 {
+    pub(super) fn total(self) -> u64 {
         self.stdout.saturating_add(self.stderr)
     }
 }
 
 impl Tail {
-    /// Adds what was printed; the oldest makes room.
-    pub(super) fn push(&mut self, stream: OutputStream, data: &[u8]) {
+    /// Adds what was printed; the oldest makes room, but nothing from the position `held` on.
+    pub(super) fn push(&mut self, stream: OutputStream, data: &[u8], held: Option<u64>) {
         if data.is_empty() {
             return;
         }
@@ -72,13 +72,14 @@ impl Tail {
             Some(run) if run.stream == stream => run.length += data.len(),
             _ => self.runs.push_back(Run { stream, length: data.len() }),
         }
-        self.shorten(TAIL_BYTES);
+        self.shorten(TAIL_BYTES, held);
     }
 
-    /// Drops the oldest until no more than `most` is held.
-    pub(super) fn shorten(&mut self, most: usize) {
+    /// Drops the oldest until no more than `most` is kept, but nothing from the position `held` on.
+    pub(super) fn shorten(&mut self, most: usize, held: Option<u64>) {
         loop {
-            let over = self.weight().saturating_sub(most);
+            let may_go = held.map_or(u64::MAX, |held| held.saturating_sub(self.dropped.total()));
+            let over = self.weight().saturating_sub(most).min(usize::try_from(may_go).unwrap_or(usize::MAX));
             let Some(run) = self.runs.front_mut().filter(|_| over > 0) else { break };
             let gone = over.min(run.length);
             run.length -= gone;

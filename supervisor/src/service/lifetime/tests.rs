@@ -95,6 +95,23 @@ fn a_program_that_is_left_running_is_no_idleness_and_no_call() {
     assert_eq!(life.due(), Some((t + 30 * S, Due::Idle)));
 }
 
+#[test]
+fn an_end_that_is_put_off_comes_with_the_last_call() {
+    let start = Instant::now();
+    let mut life = Lifetime::start(start, 10 * S, None, None);
+    life.begin();
+    life.begin();
+    life.postpone(start + 10 * S, 100 * S);
+    assert_eq!(life.due(), Some((start + 110 * S, Due::Ttl)));
+    life.finish(start + 20 * S);
+    assert_eq!(life.due(), Some((start + 110 * S, Due::Ttl)), "one is still under way");
+    life.finish(start + 30 * S);
+    assert!(life.due().is_some_and(|(at, due)| at <= start + 30 * S && due == Due::Ttl));
+    assert_eq!(life.granted(), 10 * S, "it was not given that time");
+    life.set_ttl(start + 30 * S, 20 * S);
+    assert_eq!((life.due(), life.granted()), (Some((start + 50 * S, Due::Ttl)), 20 * S));
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Begin,

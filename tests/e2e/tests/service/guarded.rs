@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use rekindle_e2e::cli::{Ended, command, ended, rekindle};
+use rekindle_e2e::cli::{Ended, command, ended, rekindle, token};
 use rekindle_e2e::leftovers;
 use rekindle_e2e::server::Server;
 use rekindle_test_support::wait::until;
@@ -47,15 +47,6 @@ fn certificate(dir: &Path) -> (PathBuf, PathBuf) {
     fs::write(&key, made.signing_key.serialize_pem()).expect("written");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("closed");
     (cert, key)
-}
-
-/// A new token's secret.
-async fn token(data: &Path, file: &str, id: &str, tenant: &str, scopes: &str) -> String {
-    let words =
-        ["token", "create", "--file", file, "--id", id, "--tenant", tenant, "--scope", scopes, "--json"];
-    let made = rekindle(data, &words).await;
-    assert_eq!(made.code, Some(0), "{made:?}");
-    made.json()["secret"].as_str().expect("a secret").to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

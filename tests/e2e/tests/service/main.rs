@@ -20,6 +20,7 @@ macro_rules! lab {
 mod calls;
 mod command_line;
 mod detached;
+mod e2b;
 mod guarded;
 mod killed;
 mod life;

@@ -24,13 +24,13 @@ fn a_reader_gets_each_byte_once_in_its_stream_and_order() {
     let mut tail = Tail::default();
     let mut position = Counts::default();
     assert_eq!(tail.next(&mut position), None);
-    tail.push(Stdout, b"ab");
-    tail.push(Stdout, b"c");
-    tail.push(Stderr, b"!");
+    tail.push(Stdout, b"ab", None);
+    tail.push(Stdout, b"c", None);
+    tail.push(Stderr, b"!", None);
     assert_eq!(tail.next(&mut position), Some(Next::Piece(Stdout, "abc".into())));
     assert_eq!(tail.next(&mut position), Some(Next::Piece(Stderr, "!".into())));
     assert_eq!(tail.next(&mut position), None);
-    tail.push(Stderr, b"?");
+    tail.push(Stderr, b"?", None);
     assert_eq!(tail.next(&mut position), Some(Next::Piece(Stderr, "?".into())));
     assert_eq!(position, tail.printed());
 }
@@ -39,11 +39,11 @@ fn a_reader_gets_each_byte_once_in_its_stream_and_order() {
 fn what_is_kept_is_bounded_and_what_was_missed_is_counted_exactly() {
     let mut tail = Tail::default();
     let mut early = Counts::default();
-    tail.push(Stderr, b"first");
+    tail.push(Stderr, b"first", None);
     assert_eq!(tail.next(&mut early), Some(Next::Piece(Stderr, "first".into())));
     let flood: Vec<u8> = (0..1_000_000_u32).map(|n| n as u8).collect();
     for piece in flood.chunks(7_777) {
-        tail.push(Stdout, piece);
+        tail.push(Stdout, piece, None);
         assert!(tail.weight() <= TAIL_BYTES);
     }
     for (mut position, seen) in [(Counts::default(), 0), (early, 5)] {
@@ -60,7 +60,7 @@ fn what_is_kept_is_bounded_and_what_was_missed_is_counted_exactly() {
 fn the_smallest_pieces_cost_no_more_memory_than_the_largest() {
     let mut tail = Tail::default();
     for n in 0..500_000_u32 {
-        tail.push(if n % 2 == 0 { Stdout } else { Stderr }, &[n as u8]);
+        tail.push(if n % 2 == 0 { Stdout } else { Stderr }, &[n as u8], None);
     }
     assert!(tail.weight() <= TAIL_BYTES);
     let (missed, stdout, stderr) = read(&tail, &mut Counts::default());
@@ -71,10 +71,24 @@ fn the_smallest_pieces_cost_no_more_memory_than_the_largest() {
 #[test]
 fn a_tail_that_is_let_go_is_missed() {
     let mut tail = Tail::default();
-    tail.push(Stdout, b"abc");
-    tail.shorten(0);
+    tail.push(Stdout, b"abc", None);
+    tail.shorten(0, None);
     assert_eq!(tail.weight(), 0);
     let mut position = Counts { stdout: 1, stderr: 0 };
     assert_eq!(tail.next(&mut position), Some(Next::Missed(Counts { stdout: 2, stderr: 0 })));
     assert_eq!(tail.next(&mut position), None);
+}
+
+#[test]
+fn what_a_reader_must_not_miss_stays_until_it_is_read() {
+    let mut tail = Tail::default();
+    let mut held = Counts::default();
+    let piece = vec![b'x'; TAIL_BYTES];
+    for _ in 0..3 {
+        tail.push(Stdout, &piece, Some(held.total()));
+    }
+    assert_eq!(read(&tail, &mut held), (Counts::default(), vec![b'x'; 3 * TAIL_BYTES], Vec::new()));
+    tail.push(Stdout, b"y", Some(held.total()));
+    assert!(tail.weight() <= TAIL_BYTES, "what was read makes room");
+    assert_eq!(tail.next(&mut held), Some(Next::Piece(Stdout, "y".into())));
 }

@@ -4,13 +4,13 @@
 use std::io;
 use std::sync::Arc;
 
+use hyper::http::HeaderMap;
 use jiff::Timestamp;
-use tonic::codegen::http::HeaderMap;
 
 use super::connection::Peer;
 use super::revoke::Standing;
 use crate::config::refresh::Refresh;
-use crate::config::tokens::{Denied, Scope, Token, TokenFile};
+use crate::config::tokens::{Denied, Scope, Token, TokenFile, TokenId};
 use crate::service::{Caller, Networks, Quotas, Scopes};
 
 /// The scheme of the `authorization` header.
@@ -20,7 +20,7 @@ const MAX_HEADER: usize = 512;
 
 /// Why a caller is not let in, for the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     /// It showed no token and needs one.
     NoToken,
     /// What it showed is no token.
@@ -30,7 +30,7 @@ pub(super) enum Refused {
 }
 
 impl Refused {
-    pub(super) fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::NoToken => "no_token",
             Self::Malformed => "malformed_token",
@@ -49,7 +49,7 @@ pub struct Authenticator {
 
 /// A caller that is let in.
 #[derive(Debug)]
-pub(super) struct Admitted {
+pub(crate) struct Admitted {
     pub caller: Caller,
     /// What it is let in by; `None` for who may open the socket.
     pub standing: Option<Standing>,
@@ -77,11 +77,11 @@ impl Authenticator {
     }
 
     /// Whether a caller on the socket is let in without a token.
-    pub(super) fn trusts_socket(&self) -> bool {
+    pub(crate) fn trusts_socket(&self) -> bool {
         !self.socket_requires_token
     }
 
-    pub(super) fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Result<Admitted, Refused> {
+    pub(crate) fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Result<Admitted, Refused> {
         let Some(header) = headers.get("authorization") else {
             return match peer {
                 Peer::Socket { .. } if self.trusts_socket() => {
@@ -92,9 +92,35 @@ impl Authenticator {
         };
         let header = header.to_str().ok().filter(|text| text.len() <= MAX_HEADER);
         let secret = header.and_then(|text| text.strip_prefix(BEARER)).ok_or(Refused::Malformed)?;
+        self.by_secret(secret)
+    }
+
+    /// Lets in whoever shows the secret of a token.
+    pub(crate) fn by_secret(&self, secret: &str) -> Result<Admitted, Refused> {
         let Some((file, _)) = &self.tokens else { return Err(Refused::Token(Denied::Unknown)) };
         let tokens = file.subscribe();
         let token = tokens.borrow().find(secret, Timestamp::now()).cloned().map_err(Refused::Token)?;
+        Ok(Admitted { caller: caller(&token), standing: Some(Standing { token, tokens }) })
+    }
+
+    /// The ids of a tenant's tokens.
+    pub(crate) fn ids_of(&self, tenant: &str) -> Vec<String> {
+        let Some((file, _)) = &self.tokens else { return Vec::new() };
+        let tokens = file.subscribe();
+        let tokens = tokens.borrow();
+        let of_tenant = tokens.iter().filter(|token| token.tenant == tenant);
+        of_tenant.map(|token| token.id.as_str().to_owned()).collect()
+    }
+
+    /// Lets in on the word of a token's id, for who has shown in another way that the token's holder sent them.
+    pub(crate) fn by_id(&self, id: &str) -> Result<Admitted, Refused> {
+        let unknown = || Refused::Token(Denied::Unknown);
+        let (Some((file, _)), Ok(id)) = (&self.tokens, id.parse::<TokenId>()) else { return Err(unknown()) };
+        let tokens = file.subscribe();
+        let token = tokens.borrow().get(&id).cloned().ok_or_else(unknown)?;
+        if token.is_expired(Timestamp::now()) {
+            return Err(Refused::Token(Denied::Expired { id }));
+        }
         Ok(Admitted { caller: caller(&token), standing: Some(Standing { token, tokens }) })
     }
 }

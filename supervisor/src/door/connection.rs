@@ -1,4 +1,4 @@
-//! Connections: known by where they come from, and given up when they say nothing that is gRPC, when nobody on
+//! Connections: known by where they come from, and given up when they say nothing, when nobody on
 //! them is admitted, or when their peer no longer reads.
 //!
 //! ```text
@@ -17,16 +17,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::task::AtomicWaker;
+use hyper::http::Extensions;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep, sleep};
-use tonic::codegen::http::Extensions;
-use tonic::transport::server::Connected;
 
 use super::places::Place;
 
-/// Bytes with which every HTTP/2 connection begins.
+/// Bytes with which every HTTP/2 connection begins. No request of HTTP/1.1 is shorter.
 const PREFACE: usize = 24;
 /// Health checks and reflections at a time on one connection: they need no token.
 const PUBLIC_CALLS: usize = 8;
@@ -40,8 +39,7 @@ pub struct ConnectionLimits {
     pub tcp: usize,
     /// Of these, from one address (IPv6: one /64 network).
     pub per_address: usize,
-    /// How long a connection may take to send the bytes every HTTP/2 connection begins with, and a TLS handshake
-    /// to be over.
+    /// How long a connection may take to send its first bytes, and a TLS handshake to be over.
     pub greeting: Duration,
     /// How long a connection that needs a token may stay before a call on it was admitted: a stranger must not
     /// hold a place for ever. Health checks need no token, and connect again.
@@ -69,7 +67,7 @@ impl Default for ConnectionLimits {
 
 /// Who is at the other end of a connection, and whether a call on it was admitted.
 #[derive(Debug, Clone)]
-pub(super) struct ConnectionInfo {
+pub(crate) struct ConnectionInfo {
     pub peer: Peer,
     /// Places for calls that need no token.
     pub public_calls: Arc<Semaphore>,
@@ -90,12 +88,12 @@ impl ConnectionInfo {
     }
 
     /// The connection a request came on; where nobody knows, it is as untrusted as the network.
-    pub(super) fn of(extensions: &Extensions) -> Self {
+    pub(crate) fn of(extensions: &Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or_else(|| Self::new(Peer::Tcp { address: None }, false))
     }
 
     /// A call of its was admitted.
-    pub(super) fn admit(&self) {
+    pub(crate) fn admit(&self) {
         if !self.admission.admitted.swap(true, Ordering::AcqRel) {
             self.admission.reader.wake();
         }
@@ -104,6 +102,11 @@ impl ConnectionInfo {
     fn is_admitted(&self) -> bool {
         self.admission.admitted.load(Ordering::Acquire)
     }
+}
+
+/// A connection that knows who is at its other end.
+pub(crate) trait Informed {
+    fn info(&self) -> ConnectionInfo;
 }
 
 /// Where a call comes from.
@@ -133,7 +136,7 @@ impl fmt::Display for Peer {
 }
 
 /// What can be listened on.
-pub(super) trait Origin: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+pub(crate) trait Origin: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn peer(&self) -> Peer;
 }
 
@@ -151,7 +154,7 @@ impl Origin for TcpStream {
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Connection<IO> {
+pub(crate) struct Connection<IO> {
     io: IO,
     info: ConnectionInfo,
     limits: Arc<ConnectionLimits>,
@@ -168,7 +171,7 @@ pub(super) struct Connection<IO> {
 
 impl<IO: Origin> Connection<IO> {
     /// A connection; one that is `trusted` needs no token, so that whoever opened it is no stranger.
-    pub(super) fn new(io: IO, place: Place, trusted: bool, limits: &Arc<ConnectionLimits>) -> Self {
+    pub(crate) fn new(io: IO, place: Place, trusted: bool, limits: &Arc<ConnectionLimits>) -> Self {
         Self {
             info: ConnectionInfo::new(io.peer(), trusted),
             missing: PREFACE,
@@ -233,10 +236,8 @@ impl<IO> Connection<IO> {
     }
 }
 
-impl<IO> Connected for Connection<IO> {
-    type ConnectInfo = ConnectionInfo;
-
-    fn connect_info(&self) -> ConnectionInfo {
+impl<IO> Informed for Connection<IO> {
+    fn info(&self) -> ConnectionInfo {
         self.info.clone()
     }
 }

@@ -1,4 +1,4 @@
-//! TLS in front of the TCP listener, with certificates that may change while it serves.
+//! TLS in front of a TCP listener, with certificates that may change while it serves.
 //!
 //! ```text
 //! files ──▶ configuration ──▶ every new connection takes the one of now
@@ -23,16 +23,32 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
-use tonic::transport::server::Connected;
 
-use super::connection::ConnectionInfo;
+use super::connection::{ConnectionInfo, Informed};
 use crate::config::refresh::{Refresh, Stamp};
 use crate::config::secret_file;
 
 /// Largest file of certificates.
 const MAX_FILE: u64 = 4 << 20;
-/// What is spoken inside, as gRPC demands it.
-const ALPN_H2: &[u8] = b"h2";
+
+/// What may be spoken inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inside {
+    /// HTTP/2 alone, as gRPC demands it.
+    Http2,
+    /// HTTP/2, or HTTP/1.1 where the caller knows no better.
+    Http,
+}
+
+impl Inside {
+    fn alpn(self) -> Vec<Vec<u8>> {
+        let names: &[&[u8]] = match self {
+            Self::Http2 => &[b"h2"],
+            Self::Http => &[b"h2", b"http/1.1"],
+        };
+        names.iter().map(|name| name.to_vec()).collect()
+    }
+}
 
 /// Files of the TLS server.
 #[derive(Debug, Clone)]
@@ -76,7 +92,7 @@ impl TlsFiles {
         paths.into_iter().flatten().map(|path| Stamp::of(path)).collect()
     }
 
-    fn load(&self) -> Result<ServerConfig, TlsError> {
+    fn load(&self, inside: Inside) -> Result<ServerConfig, TlsError> {
         let invalid = |reason: &dyn std::fmt::Display| TlsError::Invalid { reason: reason.to_string() };
         let builder = ServerConfig::builder();
         let builder = match &self.client_ca {
@@ -94,7 +110,7 @@ impl TlsFiles {
             .map_err(|error| invalid(&format!("{}: {error}", self.key.display())))?;
         let mut config =
             builder.with_single_cert(certificates(&self.cert)?, key).map_err(|error| invalid(&error))?;
-        config.alpn_protocols.push(ALPN_H2.to_vec());
+        config.alpn_protocols = inside.alpn();
         Ok(config)
     }
 }
@@ -126,12 +142,13 @@ pub struct Tls {
 #[derive(Debug)]
 struct Certificates {
     files: TlsFiles,
+    inside: Inside,
     current: RwLock<Arc<ServerConfig>>,
 }
 
 impl Certificates {
     fn reload(&self) -> Result<(), TlsError> {
-        let config = Arc::new(self.files.load()?);
+        let config = Arc::new(self.files.load(self.inside)?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = config;
         Ok(())
     }
@@ -142,11 +159,11 @@ impl Tls {
     ///
     /// # Errors
     /// See [`TlsError`]: a service does not start on bad files.
-    pub fn open(files: TlsFiles) -> Result<Self, TlsError> {
+    pub fn open(files: TlsFiles, inside: Inside) -> Result<Self, TlsError> {
         // Before the read, so that a change in between is noticed later.
         let mut seen = files.stamps();
-        let current = RwLock::new(Arc::new(files.load()?));
-        let certificates = Arc::new(Certificates { files, current });
+        let current = RwLock::new(Arc::new(files.load(inside)?));
+        let certificates = Arc::new(Certificates { files, inside, current });
         let kept = Arc::clone(&certificates);
         let refresh = Refresh::start("certificates", move |asked| {
             let now = kept.files.stamps();
@@ -178,11 +195,11 @@ impl Tls {
     }
 
     /// Takes a connection, whose handshake must be over within this.
-    pub(super) fn accept<IO>(&self, io: IO, within: Duration) -> TlsConnection<IO>
+    pub(crate) fn accept<IO>(&self, io: IO, within: Duration) -> TlsConnection<IO>
     where
-        IO: AsyncRead + AsyncWrite + Connected<ConnectInfo = ConnectionInfo> + Unpin + Send + 'static,
+        IO: AsyncRead + AsyncWrite + Informed + Unpin + Send + 'static,
     {
-        let info = io.connect_info();
+        let info = io.info();
         let config = Arc::clone(&self.certificates.current.read().unwrap_or_else(PoisonError::into_inner));
         let handshake = tokio::time::timeout(within, TlsAcceptor::from(config).accept(io));
         let handshake = Box::pin(async move { handshake.await.unwrap_or_else(|late| Err(late.into())) });
@@ -199,7 +216,7 @@ enum State<IO> {
 }
 
 /// A connection with TLS, which begins when it is first read or written.
-pub(super) struct TlsConnection<IO> {
+pub(crate) struct TlsConnection<IO> {
     state: State<IO>,
     info: ConnectionInfo,
 }
@@ -218,10 +235,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsConnection<IO> {
     }
 }
 
-impl<IO> Connected for TlsConnection<IO> {
-    type ConnectInfo = ConnectionInfo;
-
-    fn connect_info(&self) -> ConnectionInfo {
+impl<IO> Informed for TlsConnection<IO> {
+    fn info(&self) -> ConnectionInfo {
         self.info.clone()
     }
 }

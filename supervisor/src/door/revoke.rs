@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! admitted ──▶ handler ──▶ answer, or a stream of answers ──▶ end
-//!     └── token no longer in force ──▶ `UNAUTHENTICATED`; whatever the call did is dropped
+//!     └── token no longer in force ──▶ refused; whatever the call did is dropped
 //! ```
 
 use std::future::pending;
@@ -13,16 +13,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::task::AtomicWaker;
-use hyper::body::{Body as HttpBody, Frame};
+use hyper::body::{Body, Frame};
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
-use tonic::Status;
-use tonic::body::Body;
-use tonic::codegen::http::HeaderMap;
 
-use super::status;
 use crate::config::tokens::{Token, Tokens};
 
 /// Longest time without a look at the clock, which may be set.
@@ -32,14 +28,14 @@ const NOT_SOONER: Duration = Duration::from_millis(10);
 
 /// The token a call was admitted with, and the tokens there are.
 #[derive(Debug, Clone)]
-pub(super) struct Standing {
+pub(crate) struct Standing {
     pub token: Token,
     pub tokens: watch::Receiver<Arc<Tokens>>,
 }
 
 impl Standing {
     /// Waits until the token is no longer in force.
-    pub(super) async fn lost(mut self) {
+    pub(crate) async fn lost(mut self) {
         loop {
             let now = Timestamp::now();
             let expires = match self.tokens.borrow_and_update().in_force(&self.token, now) {
@@ -66,28 +62,35 @@ impl Standing {
     }
 }
 
+/// What a reader hears in place of the rest.
+type LastWord<B> = fn() -> Result<Frame<Bytes>, <B as Body>::Error>;
+
 /// A stream of answers that ends with its caller's token, also while the caller does not read.
-pub(super) struct RevocableBody {
-    shared: Arc<Shared>,
-    told: bool,
+pub(crate) struct RevocableBody<B: Body<Data = Bytes>> {
+    shared: Arc<Shared<B>>,
+    last_word: Option<LastWord<B>>,
     _waiting: AbortOnDropHandle<()>,
 }
 
-struct Shared {
+struct Shared<B> {
     /// Gone when the token is.
-    body: Mutex<Option<Body>>,
+    body: Mutex<Option<B>>,
     reader: AtomicWaker,
 }
 
-impl Shared {
-    fn body(&self) -> MutexGuard<'_, Option<Body>> {
+impl<B> Shared<B> {
+    fn body(&self) -> MutexGuard<'_, Option<B>> {
         self.body.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl RevocableBody {
+impl<B: Body<Data = Bytes> + Send + 'static> RevocableBody<B> {
     /// Drops `body` when `lost` is done; `lost` says before that whatever is to be said.
-    pub(super) fn new(body: Body, lost: impl Future<Output = ()> + Send + 'static) -> Self {
+    pub(crate) fn new(
+        body: B,
+        last_word: LastWord<B>,
+        lost: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
         let shared = Arc::new(Shared { body: Mutex::new(Some(body)), reader: AtomicWaker::new() });
         let watched = Arc::clone(&shared);
         let waiting = tokio::spawn(async move {
@@ -97,31 +100,26 @@ impl RevocableBody {
             drop(body);
             watched.reader.wake();
         });
-        Self { shared, told: false, _waiting: AbortOnDropHandle::new(waiting) }
+        Self { shared, last_word: Some(last_word), _waiting: AbortOnDropHandle::new(waiting) }
     }
 }
 
-impl HttpBody for RevocableBody {
+impl<B: Body<Data = Bytes> + Unpin> Body for RevocableBody<B> {
     type Data = Bytes;
-    type Error = Status;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         self.shared.reader.register(cx.waker());
         if let Some(body) = &mut *self.shared.body() {
             return Pin::new(body).poll_frame(cx);
         }
-        if std::mem::replace(&mut self.told, true) {
-            return Poll::Ready(None);
-        }
-        let mut trailers = HeaderMap::new();
-        let told = status::unauthenticated().add_header(&mut trailers);
-        Poll::Ready(Some(told.map(|()| Frame::trailers(trailers))))
+        Poll::Ready(self.last_word.take().map(|last_word| last_word()))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.shared.body().as_ref().is_some_and(HttpBody::is_end_stream)
+        self.shared.body().as_ref().is_some_and(Body::is_end_stream)
     }
 }

@@ -68,7 +68,7 @@ async fn a_stranger_that_never_stops_talking_is_gone_in_a_strangers_time() {
 #[tokio::test(start_paused = true)]
 async fn an_admitted_peer_has_all_the_time_unless_it_stops_reading() {
     let (mut connection, mut peer) = greeted(limits(), false).await;
-    connection.connect_info().admit();
+    connection.info().admit();
     tokio::time::advance(1000 * SECOND).await;
     // It reads, slowly.
     for _ in 0..20 {
@@ -84,7 +84,7 @@ async fn an_admitted_peer_has_all_the_time_unless_it_stops_reading() {
 #[tokio::test(start_paused = true)]
 async fn a_stranger_is_read_so_far_and_the_rest_once_it_is_admitted() {
     let (mut connection, mut peer) = greeted(limits(), false).await;
-    let info = connection.connect_info();
+    let info = connection.info();
     let sending = tokio::spawn(async move { peer.write_all(&[7; 5000]).await.map(|()| peer) });
     let mut received = 0;
     let mut piece = [0; 100];

@@ -50,7 +50,7 @@ impl Source {
 
 /// Counts refused calls and says which of them are written down.
 #[derive(Clone)]
-pub(super) struct Refusals(Arc<Counts>);
+pub(crate) struct Refusals(Arc<Counts>);
 
 struct Counts {
     audit: Arc<Audit>,
@@ -58,12 +58,12 @@ struct Counts {
 }
 
 impl Refusals {
-    pub(super) fn new(audit: Arc<Audit>) -> Self {
+    pub(crate) fn new(audit: Arc<Audit>) -> Self {
         Self(Arc::new(Counts { audit, window: Mutex::default() }))
     }
 
     /// Counts one refused call; whether it gets a line of its own. Called within the runtime.
-    pub(super) fn count(&self, peer: &Peer) -> bool {
+    pub(crate) fn count(&self, peer: &Peer) -> bool {
         let mut window = self.0.window();
         if window.is_empty() {
             let counts = Arc::downgrade(&self.0);

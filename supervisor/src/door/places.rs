@@ -10,7 +10,7 @@ use super::connection::Peer;
 
 /// The places of one listener.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(crate) struct Places {
     free: Arc<Semaphore>,
     addresses: Arc<Addresses>,
 }
@@ -30,26 +30,26 @@ impl Addresses {
 
 /// A place nobody has taken yet.
 #[derive(Debug)]
-pub(super) struct FreePlace {
+pub(crate) struct FreePlace {
     permit: OwnedSemaphorePermit,
     addresses: Arc<Addresses>,
 }
 
 /// A place; it is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
     address: Option<(IpAddr, Arc<Addresses>)>,
 }
 
 impl Places {
-    pub(super) fn new(places: usize, per_address: usize) -> Self {
+    pub(crate) fn new(places: usize, per_address: usize) -> Self {
         let addresses = Addresses { most: per_address, taken: Mutex::default() };
         Self { free: Arc::new(Semaphore::new(places)), addresses: Arc::new(addresses) }
     }
 
     /// Waits for a free place.
-    pub(super) async fn free(&self) -> Option<FreePlace> {
+    pub(crate) async fn free(&self) -> Option<FreePlace> {
         // Nobody closes the semaphore.
         let permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
         Some(FreePlace { permit, addresses: Arc::clone(&self.addresses) })
@@ -58,7 +58,7 @@ impl Places {
 
 impl FreePlace {
     /// Gives the place to a peer, unless its address has all that one address may have.
-    pub(super) fn taken_by(self, peer: &Peer) -> Option<Place> {
+    pub(crate) fn taken_by(self, peer: &Peer) -> Option<Place> {
         let Self { permit, addresses } = self;
         let Peer::Tcp { address: Some(address) } = peer else {
             return Some(Place { _permit: permit, address: None });
@@ -89,7 +89,7 @@ impl Drop for Place {
 }
 
 /// What counts as one address: of IPv6 the /64 network, in which a host may have as many as it likes.
-pub(super) fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
         address @ IpAddr::V4(_) => address,

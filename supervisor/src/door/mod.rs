@@ -1,0 +1,27 @@
+//! What every way in shares: who may connect, who calls, how long a call goes on, and what is written down of it.
+//!
+//! ```text
+//! incoming ──▶ connection (a place, a deadline, perhaps TLS) ──▶ authenticate ──▶ call_record ──▶ service
+//! ```
+//!
+//! Used by `grpc` and `http`, which know what is spoken on a connection; nothing here does.
+
+mod authenticate;
+mod call_record;
+mod connection;
+mod incoming;
+mod places;
+mod refusals;
+mod revoke;
+mod tls;
+
+pub use authenticate::Authenticator;
+pub(crate) use authenticate::{Admitted, Refused};
+pub(crate) use call_record::{CallContext, CallRecord};
+pub(crate) use connection::{Connection, ConnectionInfo, Informed};
+pub use connection::{ConnectionLimits, Peer};
+pub(crate) use incoming::incoming;
+pub(crate) use places::Places;
+pub(crate) use revoke::{RevocableBody, Standing};
+pub(crate) use tls::TlsConnection;
+pub use tls::{Inside, Tls, TlsError, TlsFiles};

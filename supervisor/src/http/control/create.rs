@@ -1,0 +1,127 @@
+//! Makes a sandbox.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Response, StatusCode};
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::network::{self, NetworkBody};
+use super::{Answer, body, templates, view};
+use crate::http::front::{Call, Front};
+use crate::http::refusal::{HttpRefusal, json_response};
+use crate::service::{AtTimeout, Caller, CreateSpec};
+
+/// The header that makes several requests one.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Longest key of clients.
+const MAX_KEY: usize = 255;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NewSandbox {
+    #[serde(rename = "templateID")]
+    template_id: String,
+    timeout: Option<u64>,
+    metadata: Option<BTreeMap<String, String>>,
+    env_vars: Option<BTreeMap<String, String>>,
+    #[serde(rename = "allow_internet_access", alias = "allowInternetAccess")]
+    allow_internet_access: Option<bool>,
+    auto_pause: Option<bool>,
+    auto_pause_memory: Option<bool>,
+    auto_resume: Option<AutoResume>,
+    network: Option<NetworkBody>,
+    iam: Option<Value>,
+    volume_mounts: Option<Vec<Value>>,
+}
+
+#[derive(Deserialize)]
+struct AutoResume {
+    enabled: Option<bool>,
+}
+
+pub(super) async fn answer(front: &Front, mut call: Call, parts: &Parts, body: Body) -> Response<Body> {
+    let caller = call.caller.clone();
+    let mut made = None;
+    let standing = call.standing.take();
+    let done = {
+        let work = create(front, &caller, &parts.headers, body, &mut made);
+        tokio::select! {
+            done = work => Some(done),
+            () = crate::http::front::lost(standing) => None,
+        }
+    };
+    if let Some(made) = made {
+        call.record.about(&made);
+    }
+    match done {
+        Some(done) => call.close(done),
+        None => call.revoked(),
+    }
+}
+
+async fn create(
+    front: &Front,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+    made: &mut Option<String>,
+) -> Answer {
+    let key = request_id(headers)?;
+    let spec = spec(front, caller, body::read(body).await?)?;
+    let created = front.service.create(caller, spec, &key).await?;
+    *made = Some(created.id.to_string());
+    Ok(json_response(StatusCode::CREATED, &view::entry(front, caller, &created)))
+}
+
+/// What is asked for, in the service's words.
+fn spec(front: &Front, caller: &Caller, asked: NewSandbox) -> Result<CreateSpec, HttpRefusal> {
+    let given = |value: &Value| value.as_object().is_none_or(|map| !map.is_empty());
+    if asked.volume_mounts.is_some_and(|mounts| !mounts.is_empty()) {
+        return Err(HttpRefusal::not_offered("volumes"));
+    }
+    if asked.iam.is_some_and(|iam| !iam.is_null() && given(&iam)) {
+        return Err(HttpRefusal::not_offered("identities for workloads (iam)"));
+    }
+    let at_timeout = match asked.auto_pause {
+        Some(true) if asked.auto_pause_memory == Some(false) => {
+            return Err(HttpRefusal::not_offered("pauses that keep the disk alone"));
+        }
+        Some(true) => AtTimeout::Pause {
+            auto_resume: asked.auto_resume.and_then(|resume| resume.enabled).unwrap_or(false),
+        },
+        Some(false) | None => AtTimeout::End,
+    };
+    let mut network = asked.network.unwrap_or_default();
+    network.allow_internet_access = network.allow_internet_access.or(asked.allow_internet_access);
+    let template = templates::resolve(front, &asked.template_id)
+        .ok_or_else(|| templates::unknown(&asked.template_id))?;
+    Ok(CreateSpec {
+        template: Some(template),
+        env: asked.env_vars.unwrap_or_default(),
+        ttl: asked.timeout.map(Duration::from_secs),
+        metadata: asked.metadata.unwrap_or_default(),
+        network: network::policy(front, caller, &network)?,
+        at_timeout,
+        ..CreateSpec::default()
+    })
+}
+
+/// The name under which requests are one. Ours are shorter than those of clients may be.
+fn request_id(headers: &HeaderMap) -> Result<String, HttpRefusal> {
+    let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(String::new()) };
+    let plain = |byte: u8| byte.is_ascii_graphic();
+    let key = key.as_bytes();
+    if key.is_empty() || key.len() > MAX_KEY || !key.iter().copied().all(plain) {
+        return Err(HttpRefusal {
+            error_code: Some("idempotency_key_invalid"),
+            ..HttpRefusal::bad_request(format!("Idempotency-Key must be 1 to {MAX_KEY} plain characters"))
+        });
+    }
+    let sum: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("http-{sum}"))
+}

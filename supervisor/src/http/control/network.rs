@@ -1,0 +1,98 @@
+//! What a sandbox may reach: everything its operator's policy for clients of this API allows, or nothing. Rules of a
+//! client's own are not there.
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Answer, body, empty, living};
+use crate::http::front::Front;
+use crate::http::refusal::HttpRefusal;
+use crate::service::Caller;
+
+/// What stands for all addresses.
+const ALL: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
+/// What a client wants a sandbox to reach.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct NetworkBody {
+    allow_out: Option<Vec<String>>,
+    deny_out: Option<Vec<String>>,
+    rules: Option<Value>,
+    egress_proxy: Option<Value>,
+    #[serde(alias = "allow_internet_access")]
+    pub allow_internet_access: Option<bool>,
+}
+
+impl NetworkBody {
+    /// Whether there is a network at all.
+    fn wants(&self) -> Result<bool, HttpRefusal> {
+        let given = |value: &Option<Value>| {
+            value.as_ref().is_some_and(|value| match value {
+                Value::Null => false,
+                Value::Object(map) => !map.is_empty(),
+                _ => true,
+            })
+        };
+        let rules = "rules of a sandbox's own for its network; its operator has policies for that";
+        let denied = self.deny_out.as_deref().unwrap_or_default();
+        let allowed = self.allow_out.as_deref().unwrap_or_default();
+        if given(&self.rules) || given(&self.egress_proxy) || !allowed.is_empty() {
+            return Err(HttpRefusal::not_offered(rules));
+        }
+        if !denied.is_empty() {
+            return match denied.iter().any(|what| ALL.contains(&what.as_str())) {
+                true => Ok(false),
+                false => Err(HttpRefusal::not_offered(rules)),
+            };
+        }
+        Ok(self.allow_internet_access.unwrap_or(true))
+    }
+}
+
+/// The policy of a sandbox whose client asks for this. Clients ask for the internet without meaning to, so that a
+/// token that does not allow it is no reason to refuse them.
+pub(super) fn policy(front: &Front, caller: &Caller, wanted: &NetworkBody) -> Result<String, HttpRefusal> {
+    let offered = front.options.network.as_ref().filter(|name| caller.networks.allow(name));
+    Ok(if wanted.wants()? { offered.cloned().unwrap_or_default() } else { String::new() })
+}
+
+pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, body: Body) -> Answer {
+    let wanted: NetworkBody = body::read(body).await?;
+    let policy = policy(front, caller, &wanted)?;
+    living(front, caller, id).await?;
+    front.service.update_network(caller, id, &policy)?;
+    Ok(empty(StatusCode::NO_CONTENT))
+}
+
+#[cfg(test)]
+mod tests {
+    //! What can be expressed, and what cannot.
+
+    use super::*;
+
+    #[test]
+    fn all_or_nothing_is_what_can_be_asked_for() {
+        let wants = |text: &str| serde_json::from_str::<NetworkBody>(text).expect("a body").wants();
+        for (text, wanted) in [
+            ("{}", true),
+            (r#"{"allowInternetAccess": false}"#, false),
+            (r#"{"allow_internet_access": false}"#, false),
+            (r#"{"denyOut": ["0.0.0.0/0"]}"#, false),
+            (r#"{"denyOut": [], "allowOut": [], "rules": {}, "egressProxy": null}"#, true),
+        ] {
+            assert_eq!(wants(text).expect("it can be had"), wanted, "{text}");
+        }
+        for text in [
+            r#"{"denyOut": ["8.8.8.8"]}"#,
+            r#"{"denyOut": ["0.0.0.0/0"], "allowOut": ["1.1.1.1"]}"#,
+            r#"{"rules": {"example.org": []}}"#,
+            r#"{"egressProxy": {"address": "proxy:1080"}}"#,
+        ] {
+            let refusal = wants(text).expect_err("it cannot be had");
+            assert_eq!(refusal.status, StatusCode::NOT_IMPLEMENTED, "{text}");
+        }
+    }
+}

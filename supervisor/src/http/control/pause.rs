@@ -1,0 +1,28 @@
+//! Pauses a sandbox.
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use serde::Deserialize;
+
+use super::{Answer, body, empty, living};
+use crate::http::front::Front;
+use crate::http::refusal::HttpRefusal;
+use crate::service::{Caller, SandboxState};
+
+#[derive(Deserialize)]
+struct PauseBody {
+    /// Whether what is in memory is kept.
+    memory: Option<bool>,
+}
+
+pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, body: Body) -> Answer {
+    let PauseBody { memory } = body::read(body).await?;
+    if memory == Some(false) {
+        return Err(HttpRefusal::not_offered("pauses that keep the disk alone").into());
+    }
+    if living(front, caller, id).await?.state == SandboxState::Paused {
+        return Err(HttpRefusal::new(StatusCode::CONFLICT, "the sandbox is paused already").into());
+    }
+    front.service.pause(caller, id).await?;
+    Ok(empty(StatusCode::NO_CONTENT))
+}

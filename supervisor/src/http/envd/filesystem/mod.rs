@@ -1,0 +1,56 @@
+//! `filesystem.Filesystem`: looks at files and directories, makes, moves and removes them.
+
+mod list;
+mod messages;
+mod verbs;
+
+use axum::body::Body;
+use axum::http::Response;
+
+use super::entry::EntryInfo;
+use super::rpc::{Asked, Rpc};
+use crate::agent::{FileInfo, FileKind, GuestPath};
+
+/// What there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Stat,
+    MakeDir,
+    Move,
+    ListDir,
+    Remove,
+}
+
+/// A method, and the name that audit log and metrics have for it.
+pub(super) fn method(name: &str) -> Option<(Method, &'static str)> {
+    Some(match name {
+        "Stat" => (Method::Stat, "Filesystem/Stat"),
+        "MakeDir" => (Method::MakeDir, "Filesystem/MakeDir"),
+        "Move" => (Method::Move, "Filesystem/Move"),
+        "ListDir" => (Method::ListDir, "Filesystem/ListDir"),
+        "Remove" => (Method::Remove, "Filesystem/Remove"),
+        _ => return None,
+    })
+}
+
+pub(super) async fn answer(method: Method, rpc: Rpc<'_>) -> Response<Body> {
+    match method {
+        Method::Stat => rpc.unary(verbs::stat).await,
+        Method::MakeDir => rpc.unary(verbs::make_dir).await,
+        Method::Move => rpc.unary(verbs::rename).await,
+        Method::ListDir => rpc.unary(list::list).await,
+        Method::Remove => rpc.unary(verbs::remove).await,
+    }
+}
+
+/// An entry; a link is followed to see what it leads to.
+async fn entry(asked: &Asked<'_>, path: &GuestPath, info: &FileInfo) -> EntryInfo {
+    let leads_to = match info.kind {
+        FileKind::Symlink => {
+            let target = asked.service.stat_target(asked.caller, asked.sandbox, path).await;
+            target.ok().map(|target| target.kind)
+        }
+        _ => None,
+    };
+    EntryInfo::of(path, info, leads_to)
+}

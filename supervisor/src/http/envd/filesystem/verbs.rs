@@ -1,0 +1,52 @@
+//! One path: what is there, made, moved or removed.
+
+use super::entry;
+use super::messages::{EntryResponse, MoveRequest, Nothing, PathRequest};
+use crate::agent::{FileKind, MkdirOptions};
+use crate::http::connect::{Code, ConnectError};
+use crate::http::envd::rpc::Asked;
+use crate::http::envd::trouble::Trouble;
+use crate::service::ErrorKind;
+
+pub(super) async fn stat(asked: Asked<'_>, request: PathRequest) -> Result<EntryResponse, Trouble> {
+    let path = asked.user()?.path(&request.path)?;
+    let info = asked.service.stat(asked.caller, asked.sandbox, &path).await?;
+    Ok(EntryResponse { entry: entry(&asked, &path, &info).await })
+}
+
+pub(super) async fn make_dir(asked: Asked<'_>, request: PathRequest) -> Result<EntryResponse, Trouble> {
+    let path = asked.user()?.path(&request.path)?;
+    let options = MkdirOptions { mode: 0, parents: true, must_not_exist: true };
+    let error = match asked.service.make_dir(asked.caller, asked.sandbox, &path, options).await {
+        Ok(info) => return Ok(EntryResponse { entry: entry(&asked, &path, &info).await }),
+        Err(error) => error,
+    };
+    Err(match error.kind() {
+        ErrorKind::AlreadyExists => {
+            let there = asked.service.stat_target(asked.caller, asked.sandbox, &path).await;
+            if there.is_ok_and(|there| there.kind != FileKind::Directory) {
+                ConnectError::invalid(format!("path already exists but it is not a directory: {path}")).into()
+            } else {
+                ConnectError::new(Code::AlreadyExists, format!("directory already exists: {path}")).into()
+            }
+        }
+        ErrorKind::WrongFileKind => ConnectError::invalid(format!("path is a file: {path}")).into(),
+        _ => error.into(),
+    })
+}
+
+pub(super) async fn rename(asked: Asked<'_>, request: MoveRequest) -> Result<EntryResponse, Trouble> {
+    let user = asked.user()?;
+    let (from, to) = (user.path(&request.source)?, user.path(&request.destination)?);
+    let info = asked.service.rename(asked.caller, asked.sandbox, &from, &to, false).await?;
+    Ok(EntryResponse { entry: entry(&asked, &to, &info).await })
+}
+
+/// What is not there is removed already.
+pub(super) async fn remove(asked: Asked<'_>, request: PathRequest) -> Result<Nothing, Trouble> {
+    let path = asked.user()?.path(&request.path)?;
+    match asked.service.remove(asked.caller, asked.sandbox, &path, true).await {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(Nothing {}),
+    }
+}

@@ -1,0 +1,23 @@
+//! The second face: HTTP as the SDKs of E2B speak it, so that they work unmodified against this supervisor.
+//!
+//! ```text
+//! connection ──▶ front: what is it for? ──▶ control (sandboxes: made, listed, ended) ──▶ service
+//!  HTTP/1.1, h2                     └─────▶ envd (one sandbox's programs and files) ──▶ service
+//! ```
+//!
+//! Started by `rekindle serve` where `http.listen` is set. Who connects and who calls is decided as for gRPC, by
+//! `door`; here is what is spoken, and nothing about sandboxes is decided.
+
+mod access;
+mod connect;
+mod control;
+mod envd;
+mod front;
+mod key;
+mod query;
+mod refusal;
+mod server;
+
+pub(crate) use connect::decode as decode_frames;
+pub use front::{Front, FrontOptions};
+pub use server::{HttpError, HttpHandle, HttpListener, HttpServer};

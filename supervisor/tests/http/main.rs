@@ -1,0 +1,11 @@
+//! The HTTP front over its real server and a plain HTTP client, on the fake engine: what the SDKs of E2B are
+//! answered, and that nobody gets in who must not.
+
+mod admission;
+mod control;
+mod data_plane;
+mod files;
+mod lifetimes;
+mod place;
+mod process;
+mod protocols;

@@ -1,0 +1,89 @@
+//! A server for the tests, with one token, on data of its own.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::text;
+use crate::cache::Cache;
+use crate::job::bound_command;
+
+/// How a server tells where E2B's clients find it.
+const READY: &str = "E2B API on ";
+
+/// A server that runs.
+pub struct Server {
+    child: Child,
+    url: String,
+    key: String,
+    /// Removed with it.
+    _data: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts one and waits until it serves.
+    pub fn start(program: &Path, cache: &Cache, template: &str) -> Result<Self> {
+        let data = tempfile::tempdir().context("no temporary directory")?;
+        let tokens = data.path().join("tokens.toml");
+        let command = |words: &[&str]| {
+            let mut command = bound_command(program);
+            command.args(words).stdin(Stdio::null());
+            command.env("REKINDLE_DATA", data.path()).env("REKINDLE_CACHE", cache.root());
+            command.env("REKINDLE_CONFIG", "/dev/null");
+            command
+        };
+        let words = ["token", "create", "--tenant", "compat", "--scope", "create,exec,files", "--json"];
+        let made =
+            command(&words).args(["--file", text(&tokens)?]).output().context("cannot start rekindle")?;
+        ensure!(made.status.success(), "no token: {}", String::from_utf8_lossy(&made.stderr).trim());
+        let made: Value = serde_json::from_slice(&made.stdout).context("the token is not understood")?;
+        let key = made["e2b_key"].as_str().context("the token has no key")?.to_owned();
+
+        let mut serve = command(&["serve"]);
+        for setting in [
+            format!("auth.tokens={}", text(&tokens)?),
+            format!("listen.socket={}", text(&data.path().join("serve.sock"))?),
+            format!("sandbox.default_template={template}"),
+            "http.listen=127.0.0.1:0".to_owned(),
+        ] {
+            serve.args(["--set", &setting]);
+        }
+        let mut child = serve.stdout(Stdio::piped()).spawn().context("cannot start rekindle")?;
+        let lines = BufReader::new(child.stdout.take().context("no pipe")?).lines();
+        let mut server = Self { child, url: String::new(), key, _data: data };
+        for line in lines {
+            let line = line.context("cannot read what rekindle says")?;
+            if let Some(url) = line.strip_prefix(READY) {
+                server.url = url.trim().to_owned();
+                return Ok(server);
+            }
+        }
+        bail!("rekindle serve ended before it served")
+    }
+
+    /// What a user sets.
+    pub fn variables(&self) -> [(&'static str, &str); 3] {
+        [("E2B_API_KEY", &self.key), ("E2B_API_URL", &self.url), ("E2B_SANDBOX_URL", &self.url)]
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub fn stop(mut self) -> Result<()> {
+        kill(Pid::from_raw(self.child.id().try_into()?), Signal::SIGTERM).context("the server is gone")?;
+        let status = self.child.wait().context("the server cannot be waited for")?;
+        ensure!(status.success(), "the server ended with {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Has ended already, unless the tests could not be run.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
