@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use rekindle_protocol::limits::MAX_WATCHES;
 use tokio::sync::{Semaphore, watch};
 
 use crate::cgroup::Cgroups;
@@ -46,6 +47,8 @@ pub struct Agent {
     pub spilled: SpilledOutputs,
     /// Bounds the file operations that run at once.
     pub file_slots: Arc<Semaphore>,
+    /// Bounds the directories that are watched at once.
+    pub watch_slots: Arc<Semaphore>,
     /// Operations under way, the ones that only ask left out.
     busy: AtomicUsize,
     /// Whether no operation has begun since the gate was opened.
@@ -74,6 +77,7 @@ impl Agent {
             account: KnownAccount::default(),
             spilled: SpilledOutputs::open(&config.state)?,
             file_slots: Arc::new(Semaphore::new(files::MAX_PARALLEL)),
+            watch_slots: Arc::new(Semaphore::new(MAX_WATCHES)),
             busy: AtomicUsize::new(0),
             untouched: AtomicBool::new(false),
             sessions: watch::Sender::new(0),

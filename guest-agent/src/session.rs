@@ -100,6 +100,7 @@ async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream, state: &State) {
         Op::Download(request) => return files::download(agent, request, stream).await,
         Op::List(request) => return files::list(agent, request, stream).await,
         Op::Rename(request) => return files::rename(agent, request, stream).await,
+        Op::Watch(request) => return files::watch(agent, request, stream).await,
         Op::Hello(_) => Err(Failure::invalid("hello comes before the session, and once")),
         Op::Ping(_) => Ok(Reply::Pong(pong())),
         Op::Restore(request) => restore::restore(agent, request).await.map(|()| done()),

@@ -58,6 +58,15 @@ pub const MAX_ARG_BYTES: usize = 768 * 1024;
 /// Entries of one directory listing.
 pub const MAX_LIST_ENTRIES: usize = 10_000;
 
+/// Watches of directories at once in one guest.
+pub const MAX_WATCHES: usize = 16;
+
+/// Directories of one recursive watch.
+pub const MAX_WATCHED_DIRECTORIES: usize = 4_096;
+
+/// Changes in one message.
+pub const MAX_EVENTS: usize = 256;
+
 /// Longest text of an [`Error`](crate::wire::Error).
 pub const MAX_MESSAGE_BYTES: usize = 4096;
 

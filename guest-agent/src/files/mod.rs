@@ -14,6 +14,7 @@ mod remove;
 mod rename;
 mod stat;
 mod upload;
+mod watch;
 mod worker;
 
 pub use download::download;
@@ -23,6 +24,7 @@ pub use remove::remove;
 pub use rename::rename;
 pub use stat::stat;
 pub use upload::upload;
+pub use watch::watch;
 
 /// File operations that run at once; more wait their turn.
 pub const MAX_PARALLEL: usize = 16;

@@ -35,6 +35,9 @@ const RESERVED_FROM: i64 = 1024 * 1024;
 /// Pieces that may wait for the disk.
 const BACKLOG: usize = 4;
 
+/// What the names of unfinished uploads begin with.
+pub const TEMPORARY_PREFIX: &str = ".rekindle-upload-";
+
 /// Carries out an upload request on its stream.
 pub async fn upload(agent: &Arc<Agent>, request: UploadRequest, mut stream: Stream) {
     match receive(agent, request, &mut stream).await {
@@ -191,7 +194,7 @@ impl<'a> Temporary<'a> {
     fn create(dir: &'a OwnedFd) -> nix::Result<Self> {
         let mut random = [0u8; 8];
         getrandom::fill(&mut random).map_err(|_| Errno::EIO)?;
-        let name = format!(".rekindle-upload-{:016x}", u64::from_ne_bytes(random));
+        let name = format!("{TEMPORARY_PREFIX}{:016x}", u64::from_ne_bytes(random));
         let name = CString::new(name).map_err(|_| Errno::EINVAL)?;
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let file = openat(dir, name.as_c_str(), flags, Mode::from_bits_retain(0o600))?.into();

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
+use rekindle_protocol::limits::MAX_WATCHES;
 use rekindle_protocol::wire::ErrorCode;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -29,13 +30,31 @@ pub struct Ticket {
 /// # Errors
 /// When the gate is closed or the user does not exist.
 pub async fn admit(agent: &Arc<Agent>) -> Result<Ticket, Failure> {
+    let (sandbox, busy, account) = enter(agent)?;
+    let slot = agent.file_slots.clone().acquire_owned().await;
+    let slot = slot.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
+    Ok(Ticket { account, sandbox, _busy: busy, _slot: slot })
+}
+
+/// Passes the gate for a watch, which lasts: it has a place of its own and waits for none.
+///
+/// # Errors
+/// When the gate is closed, the user does not exist or there are as many watches as may be.
+pub fn admit_watch(agent: &Arc<Agent>) -> Result<Ticket, Failure> {
+    let slot = agent.watch_slots.clone().try_acquire_owned();
+    let slot = slot.map_err(|_| {
+        Failure::new(ErrorCode::Busy, format!("{MAX_WATCHES} directories are watched already"))
+    })?;
+    let (sandbox, busy, account) = enter(agent)?;
+    Ok(Ticket { account, sandbox, _busy: busy, _slot: slot })
+}
+
+fn enter(agent: &Arc<Agent>) -> Result<(Arc<Sandbox>, Busy, Account), Failure> {
     let sandbox = agent.gate.pass()?;
     let busy = agent.begin();
     let account =
         agent.default_account().map_err(|error| Failure::new(ErrorCode::NotFound, error.to_string()))?;
-    let slot = agent.file_slots.clone().acquire_owned().await;
-    let slot = slot.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
-    Ok(Ticket { account, sandbox, _busy: busy, _slot: slot })
+    Ok((sandbox, busy, account))
 }
 
 /// Runs `work` with the rights of the ticket's account.

@@ -20,3 +20,4 @@ mod pid1;
 mod reconnect;
 mod rename;
 mod warm;
+mod watch;

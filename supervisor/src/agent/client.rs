@@ -13,7 +13,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rekindle_protocol::limits::{MAX_EXECUTIONS, MAX_STREAMS};
+use rekindle_protocol::limits::{MAX_EXECUTIONS, MAX_STREAMS, MAX_WATCHES};
 use rekindle_protocol::mux::{self, Incoming, Opener, Side, Stream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -29,7 +29,7 @@ const MAX_TRANSFERS: usize = 64;
 const MAX_CALLS: usize = 32;
 /// All of them are at most half of what there may be: a stream counts until the other side has seen its end, and one
 /// too many would end the session for everyone.
-const _: () = assert!(2 * (MAX_EXECUTIONS + MAX_TRANSFERS + MAX_CALLS) <= MAX_STREAMS);
+const _: () = assert!(2 * (MAX_EXECUTIONS + MAX_TRANSFERS + MAX_CALLS + MAX_WATCHES) <= MAX_STREAMS);
 /// Streams of the guest that wait to be taken up; one more is refused.
 const MAX_WAITING_STREAMS: usize = 128;
 /// How long a session may take to close before the byte stream is dropped under it.
@@ -93,6 +93,8 @@ pub(super) enum Lane {
     Transfer,
     /// Short; it waits for its turn.
     Call,
+    /// Lasts as long as somebody wants to know.
+    Watch,
 }
 
 /// How a session ended; nothing when the peer closed it in good order.
@@ -106,6 +108,7 @@ pub(super) struct Session {
     executions: Arc<Semaphore>,
     transfers: Arc<Semaphore>,
     calls: Arc<Semaphore>,
+    watches: Arc<Semaphore>,
     taker: Arc<Taker>,
     /// Dropped with the session, which tells its task that nobody waits any more.
     _held: oneshot::Sender<()>,
@@ -138,6 +141,7 @@ impl Session {
             executions: Arc::new(Semaphore::new(MAX_EXECUTIONS)),
             transfers: Arc::new(Semaphore::new(MAX_TRANSFERS)),
             calls: Arc::new(Semaphore::new(MAX_CALLS)),
+            watches: Arc::new(Semaphore::new(MAX_WATCHES)),
             taker,
             _held: held,
         })
@@ -158,6 +162,7 @@ impl Session {
             Lane::Transfer => {
                 Arc::clone(&self.transfers).try_acquire_owned().map_err(|_| AgentError::Busy)?
             }
+            Lane::Watch => Arc::clone(&self.watches).try_acquire_owned().map_err(|_| AgentError::Busy)?,
             Lane::Call => {
                 let permit = Arc::clone(&self.calls).acquire_owned();
                 let permit = timeout_at(deadline, permit).await.map_err(|_| AgentError::Busy)?;

@@ -25,6 +25,7 @@ mod rename;
 mod stat;
 mod stdin;
 mod upload;
+mod watch;
 
 #[cfg(test)]
 mod fake;
@@ -44,6 +45,7 @@ pub use path::{GuestPath, InvalidPath};
 pub use patience::{ExecutePatience, TransferPatience};
 pub use stdin::{StdinClosed, StdinWriter};
 pub use upload::UploadOptions;
+pub use watch::{FileEvent, FileEventKind, Watcher};
 
 /// Requests are written in the protocol's own words: they come from the host, which is trusted.
 pub use rekindle_protocol::wire::{

@@ -145,6 +145,7 @@ impl Operation {
             Reply::Chunk(_) => "chunk",
             Reply::End(_) => "end",
             Reply::Listing(_) => "listing",
+            Reply::Events(_) => "events",
         };
         AgentError::Protocol { operation: self.name, what: format!("an unexpected {kind} reply").into() }
     }

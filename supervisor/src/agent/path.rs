@@ -64,6 +64,19 @@ impl GuestPath {
         Self::told(name).ok().filter(|_| plain)
     }
 
+    /// Checks a path below a directory, as an agent tells it: names, and nothing that leads elsewhere.
+    pub(crate) fn below(path: &[u8]) -> Option<Self> {
+        let plain = path.split(|byte| *byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."));
+        Self::told(path).ok().filter(|_| plain)
+    }
+
+    /// This path below a directory.
+    #[must_use]
+    pub fn within(&self, directory: &Self) -> Option<Self> {
+        let directory = directory.0.strip_suffix(b"/").unwrap_or(&directory.0);
+        Self::new([directory, b"/", &self.0].concat()).ok()
+    }
+
     /// Its bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

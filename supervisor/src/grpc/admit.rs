@@ -45,7 +45,7 @@ const PUBLIC: [&str; 3] = [
 const PACKAGE: &str = "/rekindle.v1.";
 
 /// Methods of the API, as the audit log and the metrics name them.
-const METHODS: [&str; 30] = [
+const METHODS: [&str; 31] = [
     "Sandboxes/Create",
     "Sandboxes/Get",
     "Sandboxes/List",
@@ -71,6 +71,7 @@ const METHODS: [&str; 30] = [
     "Files/Remove",
     "Files/MakeDir",
     "Files/Move",
+    "Files/Watch",
     "Network/Update",
     "Network/Connections",
     "Host/ListTemplates",
@@ -79,10 +80,11 @@ const METHODS: [&str; 30] = [
 ];
 
 /// Methods that answer as long as they like; all others answer once.
-const STREAMS: [&str; 5] = [
+const STREAMS: [&str; 6] = [
     "Sandboxes/ExecuteStream",
     "Executions/Attach",
     "Files/Download",
+    "Files/Watch",
     "Network/Connections",
     "Sandboxes/Watch",
 ];

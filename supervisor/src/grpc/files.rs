@@ -2,14 +2,16 @@
 
 use std::pin::Pin;
 
-use futures::Stream;
+use futures::future::ready;
+use futures::stream::{once, unfold};
+use futures::{Stream, StreamExt as _};
 use rekindle_api::v1::{self, files_server::Files};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::call_record::CallRecord;
-use super::{messages, requests, transfer};
+use super::{messages, requests, status, transfer};
 use crate::agent::{GuestPath, MkdirOptions, UploadOptions};
-use crate::service::{Service, ServiceError};
+use crate::service::{Service, ServiceError, WatchFiles};
 
 /// The service.
 #[derive(Clone)]
@@ -24,6 +26,8 @@ fn invalid(what: &'static str) -> ServiceError {
 #[tonic::async_trait]
 impl Files for FilesApi {
     type DownloadStream = Pin<Box<dyn Stream<Item = Result<v1::DownloadFileResponse, Status>> + Send>>;
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchFilesResponse, Status>> + Send>>;
 
     async fn upload(
         &self,
@@ -139,5 +143,34 @@ impl Files for FilesApi {
             Err(error) => Err(error),
         };
         record.close(moved.map(|info| Response::new(messages::file(&info))))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<v1::WatchFilesRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let (mut record, caller) = CallRecord::of(&request)?;
+        let v1::WatchFilesRequest { sandbox, path, recursive, describe } = request.into_inner();
+        record.about(&sandbox);
+        let watching = match requests::path(path) {
+            Ok(path) => {
+                let watch = WatchFiles { path, recursive, describe };
+                record.bounded(self.service.watch_files(&caller, &sandbox, watch)).await
+            }
+            Err(error) => Err(error),
+        };
+        let watch = record.close(watching)?;
+        let begun = v1::WatchFilesResponse::default();
+        let events = unfold(Some(watch), |watch| async move {
+            let mut watch = watch?;
+            match watch.next().await {
+                Ok(changes) => {
+                    let events = changes.iter().map(messages::file_event).collect();
+                    Some((Ok(v1::WatchFilesResponse { events }), Some(watch)))
+                }
+                Err(error) => Some((Err(status::status(&error)), None)),
+            }
+        });
+        Ok(Response::new(Box::pin(once(ready(Ok(begun))).chain(events))))
     }
 }

@@ -7,12 +7,14 @@ use rekindle_api::time::{duration, timestamp};
 use rekindle_api::{Timestamp, v1};
 
 use super::{network, status};
-use crate::agent::{DiagnosisKind, FileInfo, FileKind, Finished, Interpreter, Outcome, Output};
+use crate::agent::{
+    DiagnosisKind, FileEventKind, FileInfo, FileKind, Finished, Interpreter, Outcome, Output,
+};
 use crate::network::NetworkSummary;
 use crate::pool::StartKind;
 use crate::service::{
-    End, EndReason, Executed, JobState, JobView, SandboxEvent, SandboxEventKind, SandboxState, SandboxView,
-    StartView, Timeline, TimelineEntry, TimelineOutcome,
+    End, EndReason, Executed, FileChange, JobState, JobView, SandboxEvent, SandboxEventKind, SandboxState,
+    SandboxView, StartView, Timeline, TimelineEntry, TimelineOutcome,
 };
 
 /// A sandbox.
@@ -214,6 +216,19 @@ pub(super) fn file(info: &FileInfo) -> v1::FileInfo {
         link_target: info.link_target.as_ref().map(|path| bytes(path.as_bytes())).unwrap_or_default(),
         sha256: info.sha256.as_ref().map(|digest| bytes(&digest.0)).unwrap_or_default(),
     }
+}
+
+/// A change of a file.
+pub(super) fn file_event(change: &FileChange) -> v1::FileEvent {
+    let kind = match change.event.kind {
+        FileEventKind::Created => v1::FileEventKind::Created,
+        FileEventKind::Written => v1::FileEventKind::Written,
+        FileEventKind::Removed => v1::FileEventKind::Removed,
+        FileEventKind::Renamed => v1::FileEventKind::Renamed,
+        FileEventKind::Changed => v1::FileEventKind::Changed,
+    };
+    let path = bytes(change.event.path.as_bytes());
+    v1::FileEvent { path, kind: kind.into(), file: change.info.as_ref().map(file) }
 }
 
 fn modified(unix_nanos: i64) -> Timestamp {

@@ -5,20 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::error::ServiceError;
 use super::id::ExecutionId;
 use super::lifetime::Lifetime;
 use super::registry::Service;
-use super::sandbox::{EndReason, Sandbox};
+use super::sandbox::Sandbox;
 use super::timeline::{TimelineEntry, TimelineOutcome};
 use crate::agent::AgentError;
 use crate::network::NetworkSummary;
-use crate::vm::Lost;
-
-/// How long a call whose sandbox was lost waits for the keeper's word on why.
-const LAST_WORD: Duration = Duration::from_secs(10);
 
 /// A call under way. Dropped without [`Call::done`] it was cancelled.
 #[derive(Debug)]
@@ -127,18 +123,9 @@ impl Call {
         }
     }
 
-    /// What a failure means: a lost agent or machine is the end of the sandbox, and its keeper says so.
+    /// What a failure means.
     pub(super) async fn failed(&self, error: AgentError) -> ServiceError {
-        match self.sandbox.vm.blame(&error).await {
-            None => return ServiceError::Agent(error),
-            Some(Lost::Agent) => self.sandbox.want_end(EndReason::AgentLost, error.to_string()),
-            // The keeper sees the machine's end itself, with its cause.
-            Some(Lost::Vm(_)) => {}
-        }
-        match timeout(LAST_WORD, self.sandbox.ended()).await {
-            Ok(end) => ServiceError::Ended { end, during: true },
-            Err(_) => self.sandbox.over(&self.sandbox.lock(), true),
-        }
+        self.sandbox.failed(error).await
     }
 
     /// Ends the call and remembers how.

@@ -73,6 +73,9 @@ pub enum ServiceError {
     /// No such detached execution in the sandbox, or it ended too long ago.
     #[error("there is no such execution in the sandbox")]
     UnknownExecution,
+    /// No such watcher in the sandbox, or its watch has failed.
+    #[error("there is no such watcher in the sandbox")]
+    UnknownWatcher,
     /// The execution has ended.
     #[error("the execution has ended")]
     ExecutionEnded,
@@ -182,7 +185,7 @@ impl ServiceError {
             Self::Ended { end, during } => ended_kind(end.reason, *during),
             Self::Paused => ErrorKind::SandboxPaused,
             Self::UnderWay { .. } | Self::TooManyDetached { .. } => ErrorKind::Busy,
-            Self::UnknownExecution | Self::ExecutionEnded => ErrorKind::NotFound,
+            Self::UnknownExecution | Self::ExecutionEnded | Self::UnknownWatcher => ErrorKind::NotFound,
             Self::MissingScope { .. } => ErrorKind::MissingScope,
             Self::NetworkForbidden { .. } => ErrorKind::NetworkForbidden,
             Self::Quota { .. } => ErrorKind::QuotaExceeded,

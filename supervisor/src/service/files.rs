@@ -17,7 +17,7 @@ use crate::agent::{
 };
 
 /// How long a look at files may take.
-const LOOK: Duration = Duration::from_secs(60);
+pub(super) const LOOK: Duration = Duration::from_secs(60);
 /// How long a whole tree may take to be removed.
 const REMOVE: Duration = Duration::from_secs(600);
 /// How long a move may take: between file systems it is a copy.
@@ -197,7 +197,7 @@ impl Service {
         TransferPatience { total: self.config().max_ttl, ..TransferPatience::default() }
     }
 
-    fn file_call(
+    pub(super) fn file_call(
         &self,
         caller: &Caller,
         sandbox: &str,

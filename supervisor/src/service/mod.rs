@@ -19,6 +19,7 @@ mod detached;
 mod error;
 mod events;
 mod execute;
+mod file_watch;
 mod files;
 mod id;
 mod idempotency;
@@ -47,6 +48,7 @@ pub use detached::{AttachEvent, Attachment, DetachedSpec, JobSelector, JobState,
 pub use error::{ErrorKind, ServiceError};
 pub use events::{SandboxEvent, SandboxEventKind};
 pub use execute::Executed;
+pub use file_watch::{FileChange, FileWatch, WatchFiles};
 pub use id::{ExecutionId, SandboxId};
 pub(crate) use ledger::read_line;
 pub use ledger::{Ledger, LedgerError, TenantUsage};

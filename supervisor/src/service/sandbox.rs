@@ -11,24 +11,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::create::AtTimeout;
 use super::detached::Jobs;
 use super::error::ServiceError;
 use super::execute::Executed;
+use super::file_watch::Watchers;
 use super::id::{ExecutionId, SandboxId};
 use super::idempotency::Keys;
 use super::lifetime::Lifetime;
 use super::live::LiveCall;
 use super::pause::{Transition, TransitionRequest};
 use super::timeline::Timeline;
+use crate::agent::AgentError;
 use crate::config::TemplateName;
 use crate::engine::Stage;
 use crate::host::cgroup;
 use crate::network::Gate;
 use crate::pool::StartKind;
-use crate::vm::Vm;
+use crate::vm::{Lost, Vm};
+
+/// How long a call whose sandbox was lost waits for the keeper's word on why.
+const LAST_WORD: Duration = Duration::from_secs(10);
 
 /// Where a sandbox is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,6 +224,8 @@ pub(super) struct Inner {
     pub live: Vec<Weak<LiveCall>>,
     /// Detached executions.
     pub jobs: Jobs,
+    /// Directories that are watched for callers who ask now and then.
+    pub watchers: Watchers,
     wanted: Option<(EndReason, String)>,
     executions: u64,
 }
@@ -240,6 +247,7 @@ impl Sandbox {
             usage: SandboxUsage::default(),
             live: Vec::new(),
             jobs: Jobs::default(),
+            watchers: Watchers::default(),
             wanted: None,
             executions: 0,
         };
@@ -268,6 +276,28 @@ impl Sandbox {
             SandboxState::Running => Ok(()),
             SandboxState::Paused => Err(ServiceError::Paused),
             SandboxState::Ending | SandboxState::Ended => Err(self.over(inner, false)),
+        }
+    }
+
+    /// Refuses a sandbox that has ended, or is about to.
+    pub(super) fn check_alive(&self, inner: &Inner) -> Result<(), ServiceError> {
+        match self.check_running(inner) {
+            Err(ServiceError::Paused) => Ok(()),
+            checked => checked,
+        }
+    }
+
+    /// What a failure means: a lost agent or machine is the end of the sandbox, and its keeper says so.
+    pub(super) async fn failed(&self, error: AgentError) -> ServiceError {
+        match self.vm.blame(&error).await {
+            None => return ServiceError::Agent(error),
+            Some(Lost::Agent) => self.want_end(EndReason::AgentLost, error.to_string()),
+            // The keeper sees the machine's end itself, with its cause.
+            Some(Lost::Vm(_)) => {}
+        }
+        match timeout(LAST_WORD, self.ended()).await {
+            Ok(end) => ServiceError::Ended { end, during: true },
+            Err(_) => self.over(&self.lock(), true),
         }
     }
 
@@ -323,7 +353,11 @@ impl Sandbox {
 
     /// Publishes the end. Only the keeper calls this.
     pub(super) fn publish_end(&self, end: End) {
-        self.lock().state = SandboxState::Ended;
+        {
+            let mut inner = self.lock();
+            inner.state = SandboxState::Ended;
+            inner.watchers.clear();
+        }
         self.ended.send_replace(Some(end));
     }
 

@@ -310,3 +310,38 @@ async fn directories_are_made_and_files_are_moved() {
         ErrorReason::InvalidRequest,
     );
 }
+
+#[tokio::test]
+async fn a_watcher_is_told_each_change_from_its_first_message_on() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, _) = place.sandbox(&mut client).await;
+    let make = |path: &str| v1::MakeDirRequest {
+        sandbox: id.clone(),
+        path: path.to_owned().into(),
+        ..v1::MakeDirRequest::default()
+    };
+    let watch = |path: &str| v1::WatchFilesRequest {
+        sandbox: id.clone(),
+        path: path.to_owned().into(),
+        recursive: true,
+        describe: true,
+    };
+    client.files.make_dir(make("dir")).await.expect("made");
+    let mut told = client.files.watch(watch("dir")).await.expect("watched").into_inner();
+    let first = in_time("the first message", told.message()).await.expect("begun").expect("a message");
+    assert!(first.events.is_empty());
+    client.files.make_dir(make("dir/a/b")).await.expect("made");
+    let mut events = Vec::new();
+    while events.len() < 2 {
+        events.extend(in_time("a change", told.message()).await.expect("told").expect("a message").events);
+    }
+    events.sort_by(|one, other| one.path.cmp(&other.path));
+    let kinds: Vec<_> = events.iter().map(|event| (&event.path[..], event.kind())).collect();
+    assert_eq!(kinds, [(&b"a"[..], v1::FileEventKind::Created), (b"a/b", v1::FileEventKind::Created)]);
+    assert_eq!(events[1].file.as_ref().expect("described").kind(), FileKind::Directory);
+    refused(client.files.watch(watch("none")).await, Code::NotFound, ErrorReason::NotFound);
+    client.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: id.clone() }).await.expect("destroyed");
+    let end = in_time("the end", told.message()).await.expect_err("the sandbox is gone");
+    assert_eq!(end.code(), Code::Unavailable, "{end:?}");
+}

@@ -9,3 +9,4 @@ mod lifetimes;
 mod place;
 mod process;
 mod protocols;
+mod watch;

@@ -8,8 +8,10 @@ use rekindle_protocol::checksum::Checksum;
 use rekindle_protocol::frame;
 use rekindle_protocol::limits::{CHUNK_BYTES, MAX_LIST_ENTRIES};
 use rekindle_protocol::mux::Stream;
+use rekindle_protocol::wire::file_event::Kind;
 use rekindle_protocol::wire::upload_part::Part;
 use rekindle_protocol::wire::{self, ErrorCode, FileKind, response::Reply};
+use tokio::sync::watch;
 
 use crate::guest::Guest;
 use crate::reply::{Refused, finish, send};
@@ -35,11 +37,13 @@ struct Node {
 #[derive(Debug)]
 pub(crate) struct Files {
     nodes: BTreeMap<Vec<u8>, Node>,
+    /// Everything that was done, by path.
+    pub(crate) log: watch::Sender<Vec<(Vec<u8>, i32)>>,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        let mut files = Self { nodes: BTreeMap::new() };
+        let mut files = Self { nodes: BTreeMap::new(), log: watch::Sender::default() };
         files.make_directory(HOME, 0o755);
         files
     }
@@ -63,7 +67,11 @@ impl Files {
         }
         self.make_directory(&parent, 0o755);
         let mode = if mode == 0 { 0o644 } else { mode };
-        self.nodes.insert(path, Node { content: Some(content), mode, modified: now() });
+        let node = Node { content: Some(content), mode, modified: now() };
+        if self.nodes.insert(path.clone(), node).is_none() {
+            self.note(&path, Kind::Created);
+        }
+        self.note(&path, Kind::Written);
         Ok(())
     }
 
@@ -110,6 +118,10 @@ impl Files {
         let below: Vec<Vec<u8>> = self.below(&from).map(|(path, _)| path.clone()).collect();
         for path in below.into_iter().chain([from.clone()]) {
             if let Some(node) = self.nodes.remove(&path) {
+                if path == from {
+                    self.note(&from, Kind::Renamed);
+                    self.note(&to, Kind::Created);
+                }
                 self.nodes.insert([&to[..], &path[from.len()..]].concat(), node);
             }
         }
@@ -127,6 +139,7 @@ impl Files {
         }
         for path in below.iter().chain([&path]) {
             self.nodes.remove(path);
+            self.note(path, Kind::Removed);
         }
         Ok(())
     }
@@ -173,6 +186,16 @@ impl Files {
             .take_while(move |(path, _)| path.starts_with(&prefix))
     }
 
+    /// What the paths below a directory begin with.
+    pub(crate) fn directory(&self, path: &[u8]) -> Result<Vec<u8>, Refused> {
+        self.entries(path)?;
+        Ok(prefix(&absolute(path)))
+    }
+
+    fn note(&self, path: &[u8], kind: Kind) {
+        self.log.send_modify(|log| log.push((path.to_vec(), kind.into())));
+    }
+
     fn file_on_the_way(&self, mut path: &[u8]) -> bool {
         loop {
             if self.nodes.get(path).is_some_and(|node| node.content.is_some()) {
@@ -190,6 +213,7 @@ impl Files {
         let mut mode = mode;
         while !self.nodes.contains_key(path) {
             self.nodes.insert(path.to_vec(), Node { content: None, mode, modified: now() });
+            self.note(path, Kind::Created);
             mode = 0o755;
             path = parent(path);
         }

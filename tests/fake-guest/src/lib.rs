@@ -20,6 +20,7 @@ mod guest;
 mod hostile;
 mod reply;
 mod session;
+mod watch;
 pub mod words;
 
 pub use guest::{Guest, Guests, Manner};

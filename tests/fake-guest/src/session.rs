@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::guest::Guest;
 use crate::reply::{Refused, done, finish};
-use crate::{execute, files};
+use crate::{execute, files, watch};
 
 /// Serves one guest until its connection ends.
 pub(crate) async fn serve(guest: Guest, io: DuplexStream) {
@@ -83,6 +83,7 @@ async fn operation(guest: Guest, mut stream: Stream, hang_up: Arc<Notify>, boote
         Op::Upload(request) => return files::upload(&guest, request, stream).await,
         Op::Download(request) => return files::download(&guest, &request, stream).await,
         Op::List(request) => return files::list(&guest, &request, stream).await,
+        Op::Watch(request) => return watch::watch(&guest, &request, stream).await,
         Op::Signal(request) if request.signal == 0 && guest.is_running(request.execution) => Ok(done()),
         Op::Signal(request) if request.signal != 0 && guest.signal(request.execution, request.signal) => {
             Ok(done())

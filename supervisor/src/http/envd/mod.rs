@@ -14,6 +14,7 @@ mod entry;
 mod files;
 mod filesystem;
 mod health;
+mod keepalive;
 mod process;
 mod rpc;
 mod signature;

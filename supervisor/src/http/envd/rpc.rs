@@ -14,7 +14,7 @@ use super::trouble::{Trouble, gone};
 use super::user::User;
 use super::{filesystem, process};
 use crate::http::connect::{self, Code, ConnectError};
-use crate::http::front::{Call, Front};
+use crate::http::front::{Call, Front, lost};
 use crate::service::{Caller, Service, ServiceError};
 
 /// Methods with one answer, and with a stream of them. Each has the name that audit log and metrics have for it.
@@ -98,15 +98,9 @@ impl Rpc<'_> {
                 None => all.await,
             }
         };
-        let lost = async {
-            match standing {
-                Some(standing) => standing.lost().await,
-                None => std::future::pending().await,
-            }
-        };
         let done = tokio::select! {
             done = working => done,
-            () = lost => {
+            () = lost(standing) => {
                 call.record.revoked().store(true, std::sync::atomic::Ordering::Release);
                 let lost = ConnectError::new(Code::Unauthenticated, "the token is no longer in force");
                 return connect::refused(&lost);

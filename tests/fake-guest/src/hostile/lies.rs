@@ -147,9 +147,16 @@ fn listing(random: &mut Random) -> wire::Listing {
     wire::Listing { entries, last: random.one_in(2), truncated: random.one_in(2) }
 }
 
+fn events(random: &mut Random) -> wire::FileEvents {
+    let count = random.pick(&[0, 1, 256, 300]);
+    let events = (0..count).map(|_| wire::FileEvent { path: path(random), kind: small(random) });
+    let events = events.filter(|event| event.path.len() < 2_000 || count == 1).collect();
+    wire::FileEvents { events, synced: random.pick(&[0, 1, 2, u64::MAX]) }
+}
+
 /// A reply of any kind, most of it untrue.
 pub(super) fn any_reply(random: &mut Random) -> Reply {
-    let kind = random.below(11);
+    let kind = random.below(12);
     reply_of(random, kind)
 }
 
@@ -167,6 +174,7 @@ fn kind(reply: &Reply) -> u64 {
         Reply::Chunk(_) => 8,
         Reply::End(_) => 9,
         Reply::Listing(_) => 10,
+        Reply::Events(_) => 11,
     }
 }
 
@@ -182,7 +190,8 @@ fn reply_of(random: &mut Random, kind: u64) -> Reply {
         7 => Reply::File(file(random)),
         8 => Reply::Chunk(wire::Chunk { data: data(random) }),
         9 => Reply::End(wire::TransferEnd { size: size(random), checksum: random.number() }),
-        _ => Reply::Listing(listing(random)),
+        10 => Reply::Listing(listing(random)),
+        _ => Reply::Events(events(random)),
     }
 }
 
@@ -217,6 +226,10 @@ pub(super) fn honest(op: &Op, (size, sum): Uploaded) -> Vec<Reply> {
         | Op::Mkdir(wire::MkdirRequest { path, .. })
         | Op::Rename(wire::RenameRequest { to: path, .. }) => {
             vec![Reply::File(honest_file(path.clone(), 1, 0))]
+        }
+        Op::Watch(_) => {
+            let event = wire::FileEvent { path: "one".into(), kind: 1 };
+            vec![done(), Reply::Events(wire::FileEvents { events: vec![event], synced: 0 })]
         }
         Op::List(_) => {
             let entries = vec![honest_file("one".into(), 1, 0), honest_file("two".into(), 2, 0)];

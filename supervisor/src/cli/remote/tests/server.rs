@@ -231,6 +231,7 @@ impl Files for Fake {
     }
 
     type DownloadStream = Answers<DownloadFileResponse>;
+    type WatchStream = Answers<WatchFilesResponse>;
 
     /// The files; `short` lacks its end, and `changed` its bytes.
     async fn download(&self, request: Request<DownloadFileRequest>) -> Answer<Self::DownloadStream> {
@@ -270,6 +271,10 @@ impl Files for Fake {
     }
 
     async fn r#move(&self, _: Request<MoveFileRequest>) -> Answer<FileInfo> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn watch(&self, _: Request<WatchFilesRequest>) -> Answer<Self::WatchStream> {
         Err(Status::unimplemented(""))
     }
 }

@@ -15,7 +15,7 @@ use crate::http::envd::admit;
 use crate::http::envd::signature::Operation;
 use crate::http::envd::trouble::Trouble;
 use crate::http::envd::user::User;
-use crate::http::front::{Call, Front};
+use crate::http::front::{Call, Front, lost};
 use crate::http::refusal::{HttpRefusal, json_response};
 use crate::service::ErrorKind;
 
@@ -39,18 +39,9 @@ pub(in crate::http::envd) async fn write(
         Err(refusal) => return refusal.into_response(),
     };
     let standing = call.standing.take();
-    let lost = async {
-        match standing {
-            Some(standing) => standing.lost().await,
-            None => std::future::pending().await,
-        }
-    };
     let written = tokio::select! {
         written = take(front, &sandbox, &call, &query, &parts, body) => written,
-        () = lost => {
-            call.record.revoked().store(true, std::sync::atomic::Ordering::Release);
-            return HttpRefusal::unauthenticated().into_response();
-        }
+        () = lost(standing) => return call.revoked(),
     };
     match written {
         Ok(files) => {

@@ -45,3 +45,67 @@ pub(super) struct ListDirResponse {
 
 #[derive(Debug, Serialize)]
 pub(super) struct Nothing {}
+
+/// Of `WatchDir` and `CreateWatcher`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct WatchRequest {
+    #[serde(deserialize_with = "or_default")]
+    pub path: String,
+    #[serde(deserialize_with = "or_default")]
+    pub recursive: bool,
+    #[serde(deserialize_with = "or_default")]
+    pub include_entry: bool,
+}
+
+/// Of `GetWatcherEvents` and `RemoveWatcher`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct WatcherRequest {
+    #[serde(deserialize_with = "or_default")]
+    pub watcher_id: String,
+}
+
+/// One of the messages of `WatchDir`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum WatchDirEvent {
+    Start {},
+    Filesystem(FilesystemEvent),
+    Keepalive {},
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct FilesystemEvent {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: EventType,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry: Option<EntryInfo>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) enum EventType {
+    #[serde(rename = "EVENT_TYPE_CREATE")]
+    Create,
+    #[serde(rename = "EVENT_TYPE_WRITE")]
+    Write,
+    #[serde(rename = "EVENT_TYPE_REMOVE")]
+    Remove,
+    #[serde(rename = "EVENT_TYPE_RENAME")]
+    Rename,
+    #[serde(rename = "EVENT_TYPE_CHMOD")]
+    Chmod,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CreateWatcherResponse {
+    pub watcher_id: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct GetWatcherEventsResponse {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<FilesystemEvent>,
+}

@@ -1,8 +1,9 @@
-//! `filesystem.Filesystem`: looks at files and directories, makes, moves and removes them.
+//! `filesystem.Filesystem`: looks at files and directories, makes, moves and removes them, and tells what changes.
 
 mod list;
 mod messages;
 mod verbs;
+mod watch;
 
 use axum::body::Body;
 use axum::http::Response;
@@ -19,6 +20,10 @@ pub(super) enum Method {
     Move,
     ListDir,
     Remove,
+    WatchDir,
+    CreateWatcher,
+    GetWatcherEvents,
+    RemoveWatcher,
 }
 
 /// A method, and the name that audit log and metrics have for it.
@@ -29,6 +34,10 @@ pub(super) fn method(name: &str) -> Option<(Method, &'static str)> {
         "Move" => (Method::Move, "Filesystem/Move"),
         "ListDir" => (Method::ListDir, "Filesystem/ListDir"),
         "Remove" => (Method::Remove, "Filesystem/Remove"),
+        "WatchDir" => (Method::WatchDir, "Filesystem/WatchDir"),
+        "CreateWatcher" => (Method::CreateWatcher, "Filesystem/CreateWatcher"),
+        "GetWatcherEvents" => (Method::GetWatcherEvents, "Filesystem/GetWatcherEvents"),
+        "RemoveWatcher" => (Method::RemoveWatcher, "Filesystem/RemoveWatcher"),
         _ => return None,
     })
 }
@@ -40,6 +49,10 @@ pub(super) async fn answer(method: Method, rpc: Rpc<'_>) -> Response<Body> {
         Method::Move => rpc.unary(verbs::rename).await,
         Method::ListDir => rpc.unary(list::list).await,
         Method::Remove => rpc.unary(verbs::remove).await,
+        Method::WatchDir => watch::watch(rpc).await,
+        Method::CreateWatcher => rpc.unary(watch::create).await,
+        Method::GetWatcherEvents => rpc.unary(watch::events).await,
+        Method::RemoveWatcher => rpc.unary(watch::remove).await,
     }
 }
 

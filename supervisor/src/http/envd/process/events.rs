@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::http::HeaderMap;
 use futures::Stream;
 use futures::stream::unfold;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -14,17 +13,6 @@ use crate::door::CallRecord;
 use crate::http::connect::{Code, ConnectError, Stop};
 use crate::http::envd::trouble::{Trouble, is_gone};
 use crate::service::{AttachEvent, Attachment, ServiceError};
-
-/// How often a silent stream says that it is there, unless its caller says how often.
-const KEEPALIVE: Duration = Duration::from_secs(90);
-const MAX_KEEPALIVE_SECONDS: u64 = 3600;
-
-/// How often a silent stream says that it is there.
-pub(super) fn keepalive(headers: &HeaderMap) -> Duration {
-    let header = headers.get("keepalive-ping-interval").and_then(|value| value.to_str().ok());
-    let seconds = header.and_then(|text| text.parse().ok());
-    seconds.map_or(KEEPALIVE, |seconds: u64| Duration::from_secs(seconds.clamp(1, MAX_KEEPALIVE_SECONDS)))
-}
 
 struct Outbox {
     attached: Attachment,

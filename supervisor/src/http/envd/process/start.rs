@@ -6,11 +6,12 @@ use axum::body::Body;
 use axum::http::Response;
 use bytes::Bytes;
 
-use super::events::{events, keepalive};
+use super::events::events;
 use super::messages::{ProcessConfig, ProcessRequest, StartRequest};
 use super::selected;
 use crate::agent::{AgentError, Command, Program, Refusal};
 use crate::http::connect::{self, ConnectError, Messages};
+use crate::http::envd::keepalive::keepalive;
 use crate::http::envd::rpc::{Asked, Rpc};
 use crate::http::envd::trouble::Trouble;
 use crate::http::front::Call;

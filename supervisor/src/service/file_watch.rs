@@ -1,0 +1,194 @@
+//! Tells what changes in a directory of a sandbox: as it happens, or to a caller who asks now and then.
+//!
+//! A watch is no call that is under way: it keeps a sandbox neither from being idle nor from being paused.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use super::caller::Caller;
+use super::error::ServiceError;
+use super::files::LOOK;
+use super::registry::Service;
+use super::sandbox::Sandbox;
+use crate::agent::{AgentClient, AgentError, FileEvent, FileEventKind, FileInfo, GuestPath, Watcher};
+
+/// What to watch.
+#[derive(Debug, Clone)]
+pub struct WatchFiles {
+    /// A directory.
+    pub path: GuestPath,
+    /// Also everything below it.
+    pub recursive: bool,
+    /// Say what each file is that has changed and is still there.
+    pub describe: bool,
+}
+
+/// One change.
+#[derive(Debug, Clone)]
+pub struct FileChange {
+    /// What happened.
+    pub event: FileEvent,
+    /// Its whole path, unless that is too long for one.
+    pub at: Option<GuestPath>,
+    /// The file as it was when this was told; the path is the event's.
+    pub info: Option<FileInfo>,
+}
+
+/// A directory that is watched.
+#[derive(Debug)]
+struct Open {
+    watch: WatchFiles,
+    watcher: Watcher,
+}
+
+impl Open {
+    /// Adds what callers want to know beside the events. What is gone by now is not described.
+    async fn changes(&self, agent: &AgentClient, events: Vec<FileEvent>) -> Vec<FileChange> {
+        let mut known: HashMap<GuestPath, Option<FileInfo>> = HashMap::new();
+        let mut changes = Vec::with_capacity(events.len());
+        for event in events {
+            let at = event.path.within(&self.watch.path);
+            let there = !matches!(event.kind, FileEventKind::Removed | FileEventKind::Renamed);
+            let mut info = None;
+            if let Some(at) = at.as_ref().filter(|_| self.watch.describe && there) {
+                if !known.contains_key(&event.path) {
+                    let found = agent.stat(at, false, LOOK).await.ok();
+                    let found = found.map(|info| FileInfo { path: event.path.clone(), ..info });
+                    known.insert(event.path.clone(), found);
+                }
+                info = known.get(&event.path).cloned().flatten();
+            }
+            changes.push(FileChange { event, at, info });
+        }
+        changes
+    }
+}
+
+/// A caller that is told at once. Dropped, the watch ends.
+#[derive(Debug)]
+pub struct FileWatch {
+    sandbox: Arc<Sandbox>,
+    open: Open,
+}
+
+/// The watches of one sandbox whose callers ask. The agent bounds their number.
+#[derive(Debug, Default)]
+pub(super) struct Watchers {
+    last: u64,
+    open: HashMap<String, Arc<Mutex<Open>>>,
+}
+
+impl Watchers {
+    /// Ends all of them.
+    pub(super) fn clear(&mut self) {
+        self.open.clear();
+    }
+}
+
+impl Service {
+    /// Watches a directory from now on.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn watch_files(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        watch: WatchFiles,
+    ) -> Result<FileWatch, ServiceError> {
+        let call = self.file_call(caller, sandbox, "watch_files", &watch.path)?;
+        let sandbox = Arc::clone(call.sandbox());
+        let done = call.wait(sandbox.vm.agent().watch(&watch.path, watch.recursive, LOOK)).await;
+        call.done(&done);
+        Ok(FileWatch { sandbox, open: Open { watch, watcher: done? } })
+    }
+
+    /// Watches a directory from now on, for a caller who asks; its name is what to ask with.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn create_watcher(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        watch: WatchFiles,
+    ) -> Result<String, ServiceError> {
+        let FileWatch { sandbox, open } = self.watch_files(caller, sandbox, watch).await?;
+        let mut inner = sandbox.lock();
+        sandbox.check_alive(&inner)?;
+        inner.watchers.last += 1;
+        let name = format!("watcher-{}", inner.watchers.last);
+        inner.watchers.open.insert(name.clone(), Arc::new(Mutex::new(open)));
+        Ok(name)
+    }
+
+    /// What has happened since a watcher was made or last asked: everything that was before this call.
+    ///
+    /// # Errors
+    /// See [`ServiceError`]. A watch that has failed is over.
+    pub async fn watcher_changes(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        watcher: &str,
+    ) -> Result<Vec<FileChange>, ServiceError> {
+        let open = self.watcher(caller, sandbox, watcher)?;
+        let path = open.lock().await.watch.path.clone();
+        let call = self.file_call(caller, sandbox, "watcher_changes", &path)?.unremembered();
+        let agent = call.sandbox().vm.agent().clone();
+        let taking = async {
+            let mut open = open.lock().await;
+            let events = open.watcher.take(LOOK).await?;
+            Ok(open.changes(&agent, events).await)
+        };
+        let done = call.wait(taking).await;
+        if done.is_err() {
+            call.sandbox().lock().watchers.open.remove(watcher);
+        }
+        call.done(&done);
+        done
+    }
+
+    /// Ends a watch.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub fn remove_watcher(&self, caller: &Caller, sandbox: &str, watcher: &str) -> Result<(), ServiceError> {
+        self.watcher(caller, sandbox, watcher)?;
+        self.alive(caller, sandbox)?.lock().watchers.open.remove(watcher);
+        Ok(())
+    }
+
+    fn watcher(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        watcher: &str,
+    ) -> Result<Arc<Mutex<Open>>, ServiceError> {
+        caller.require(super::caller::Scope::Files)?;
+        let sandbox = self.alive(caller, sandbox)?;
+        let inner = sandbox.lock();
+        inner.watchers.open.get(watcher).cloned().ok_or(ServiceError::UnknownWatcher)
+    }
+}
+
+impl FileWatch {
+    /// The next changes. Can be abandoned and called again; while files are described, what is abandoned is lost.
+    ///
+    /// # Errors
+    /// See [`ServiceError`]; the watch is over then.
+    pub async fn next(&mut self) -> Result<Vec<FileChange>, ServiceError> {
+        let ended = self.sandbox.ended();
+        let agent = self.sandbox.vm.agent().clone();
+        let told: Result<_, AgentError> = tokio::select! {
+            told = self.open.watcher.next() => told,
+            end = ended => return Err(ServiceError::Ended { end, during: true }),
+        };
+        match told {
+            Ok(events) => Ok(self.open.changes(&agent, events).await),
+            Err(error) => Err(self.sandbox.failed(error).await),
+        }
+    }
+}
