@@ -13,7 +13,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rekindle_protocol::limits::{MAX_EXECUTIONS, MAX_STREAMS};
+use rekindle_protocol::limits::{MAX_EXECUTIONS, MAX_PORT_CONNECTIONS, MAX_STREAMS};
 use rekindle_protocol::mux::{self, Incoming, Opener, Side, Stream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -29,7 +29,7 @@ const MAX_TRANSFERS: usize = 64;
 const MAX_CALLS: usize = 32;
 /// All of them are at most half of what there may be: a stream counts until the other side has seen its end, and one
 /// too many would end the session for everyone.
-const _: () = assert!(2 * (MAX_EXECUTIONS + MAX_TRANSFERS + MAX_CALLS) <= MAX_STREAMS);
+const _: () = assert!(2 * (MAX_EXECUTIONS + MAX_TRANSFERS + MAX_CALLS + MAX_PORT_CONNECTIONS) <= MAX_STREAMS);
 /// Streams of the guest that wait to be taken up; one more is refused.
 const MAX_WAITING_STREAMS: usize = 128;
 /// How long a session may take to close before the byte stream is dropped under it.
@@ -93,6 +93,8 @@ pub(super) enum Lane {
     Transfer,
     /// Short; it waits for its turn.
     Call,
+    /// A connection to a port, which may last; it waits for its turn as well.
+    Port,
 }
 
 /// How a session ended; nothing when the peer closed it in good order.
@@ -106,6 +108,7 @@ pub(super) struct Session {
     executions: Arc<Semaphore>,
     transfers: Arc<Semaphore>,
     calls: Arc<Semaphore>,
+    ports: Arc<Semaphore>,
     taker: Arc<Taker>,
     /// Dropped with the session, which tells its task that nobody waits any more.
     _held: oneshot::Sender<()>,
@@ -138,6 +141,7 @@ impl Session {
             executions: Arc::new(Semaphore::new(MAX_EXECUTIONS)),
             transfers: Arc::new(Semaphore::new(MAX_TRANSFERS)),
             calls: Arc::new(Semaphore::new(MAX_CALLS)),
+            ports: Arc::new(Semaphore::new(MAX_PORT_CONNECTIONS)),
             taker,
             _held: held,
         })
@@ -158,9 +162,15 @@ impl Session {
             Lane::Transfer => {
                 Arc::clone(&self.transfers).try_acquire_owned().map_err(|_| AgentError::Busy)?
             }
-            Lane::Call => {
-                let permit = Arc::clone(&self.calls).acquire_owned();
-                let permit = timeout_at(deadline, permit).await.map_err(|_| AgentError::Busy)?;
+            Lane::Call | Lane::Port => {
+                // Those that have a place may keep it for long: who gets one late must not run out of time with the
+                // agent, which would look lost.
+                let (places, until) = match lane {
+                    Lane::Port => (&self.ports, asked + deadline.saturating_duration_since(asked) / 2),
+                    _ => (&self.calls, deadline),
+                };
+                let permit = Arc::clone(places).acquire_owned();
+                let permit = timeout_at(until, permit).await.map_err(|_| AgentError::Busy)?;
                 permit.map_err(|_| AgentError::Busy)?
             }
         };

@@ -20,6 +20,7 @@ mod mkdir;
 mod operation;
 mod path;
 mod patience;
+mod port;
 mod remove;
 mod rename;
 mod stat;
@@ -42,6 +43,7 @@ pub use list::Listing;
 pub use mkdir::MkdirOptions;
 pub use path::{GuestPath, InvalidPath};
 pub use patience::{ExecutePatience, TransferPatience};
+pub use port::PortStream;
 pub use stdin::{StdinClosed, StdinWriter};
 pub use upload::UploadOptions;
 

@@ -7,5 +7,6 @@ mod data_plane;
 mod files;
 mod lifetimes;
 mod place;
+mod ports;
 mod process;
 mod protocols;
