@@ -25,19 +25,27 @@ pub(super) async fn relay<T>(
         to_host.shutdown().await
     };
     let down = async {
-        if let Some(word) = opening(&mut from_host).await? {
+        if let Some(word) = opening(&mut from_host).await.map_err(Broken::Reading)? {
             return Ok(Some(word));
         }
         copy(&mut from_host, &mut to_socket).await?;
-        to_socket.shutdown().await?;
-        Ok::<_, io::Error>(None)
+        to_socket.shutdown().await.map_err(Broken::Writing)?;
+        Ok::<_, Broken>(None)
     };
     tokio::pin!(up, down);
     // The program may have said all it has to say; what the host says is waited for in any case.
     let mut said_all = false;
     let told = loop {
         tokio::select! {
-            end = &mut down => break end?,
+            end = &mut down => match end {
+                Ok(told) => break told,
+                // A program that takes no more may have said why: what it has said still goes to the host.
+                Err(Broken::Writing(error)) if !said_all => {
+                    up.await?;
+                    return Err(error);
+                }
+                Err(broken) => return Err(broken.into()),
+            },
             end = &mut up, if !said_all => {
                 end?;
                 said_all = true;
@@ -58,14 +66,28 @@ pub(super) fn reset(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-async fn copy(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+/// Which side of a direction failed.
+enum Broken {
+    Reading(io::Error),
+    Writing(io::Error),
+}
+
+impl From<Broken> for io::Error {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Reading(error) | Broken::Writing(error) => error,
+        }
+    }
+}
+
+async fn copy(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) -> Result<(), Broken> {
     let mut piece = vec![0; PIECE];
     loop {
-        match from.read(&mut piece).await? {
+        match from.read(&mut piece).await.map_err(Broken::Reading)? {
             0 => return Ok(()),
             read => {
-                to.write_all(&piece[..read]).await?;
-                to.flush().await?;
+                to.write_all(&piece[..read]).await.map_err(Broken::Writing)?;
+                to.flush().await.map_err(Broken::Writing)?;
             }
         }
     }

@@ -84,6 +84,31 @@ async fn a_reset_is_a_reset_on_either_side() {
 }
 
 #[tokio::test]
+async fn what_a_program_says_before_it_hangs_up_arrives_though_it_does_not_listen() {
+    let agent = agent!();
+    let (listener, port) = listener("127.0.0.1").await.expect("a port");
+    let (mut host, mut program) = connected(&agent, &listener, port).await;
+    let answer = vec![7; 100_000];
+    host.write_all(b"a body that is too large").await.expect("sent");
+    let talking = async {
+        // It is told that nobody reads this at some time, or never.
+        while host.write_all(&[0; 64 * 1024]).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let refusing = async {
+        program.write_all(&answer).await.expect("sent");
+        program.shutdown().await.expect("ended");
+        drop(program);
+    };
+    refusing.await;
+    let _ = tokio::time::timeout(std::time::Duration::from_millis(300), talking).await;
+    let mut got = Vec::new();
+    let _ = tokio::time::timeout(SOON, host.read_to_end(&mut got)).await.expect("no hang");
+    assert_eq!(got.len(), answer.len());
+}
+
+#[tokio::test]
 async fn what_cannot_be_connected_to_is_refused() {
     let agent = agent!();
     let (listener, port) = listener("127.0.0.1").await.expect("a port");
