@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 
 use crate::agent::Agent;
 use crate::failure::Failure;
-use crate::{exec, files, interpreters, power, restore};
+use crate::{exec, files, interpreters, network, power, restore};
 
 /// Lets the answer to a poweroff leave the guest before the guest goes.
 const POWEROFF_DELAY: Duration = Duration::from_millis(50);
@@ -101,6 +101,7 @@ async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream, state: &State) {
         Op::List(request) => return files::list(agent, request, stream).await,
         Op::Rename(request) => return files::rename(agent, request, stream).await,
         Op::Watch(request) => return files::watch(agent, request, stream).await,
+        Op::Connect(request) => return network::connect(agent, request, stream).await,
         Op::Hello(_) => Err(Failure::invalid("hello comes before the session, and once")),
         Op::Ping(_) => Ok(Reply::Pong(pong())),
         Op::Restore(request) => restore::restore(agent, request).await.map(|()| done()),

@@ -32,6 +32,12 @@ pub const MAX_WARM_NODES: u32 = 8;
 /// Executions under way at once in one guest.
 pub const MAX_EXECUTIONS: usize = 256;
 
+/// Connections of the host to ports of one guest at once.
+pub const MAX_PORT_CONNECTIONS: usize = 64;
+
+/// How long the program at a port may take to be connected to.
+pub const PORT_DEADLINE: Duration = Duration::from_secs(5);
+
 /// Characters of each output stream in a result, unless the caller asks otherwise.
 pub const DEFAULT_OUTPUT_LIMIT: usize = 4_000;
 

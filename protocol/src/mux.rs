@@ -4,6 +4,7 @@
 //! must be polled for anything to move: whoever owns the byte stream runs it.
 
 mod corked;
+mod raw;
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -17,6 +18,7 @@ use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompat
 use yamux::{Config, Connection, ConnectionError, Mode};
 
 use self::corked::{Cork, Corked, cork};
+pub use self::raw::RawStream;
 use crate::limits::{CHUNK_BYTES, MAX_STREAMS};
 
 /// Largest body of one multiplexer frame that this side sends: a whole piece of a file with what is around it.

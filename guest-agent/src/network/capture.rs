@@ -13,20 +13,18 @@ use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, sockopt};
 use rekindle_protocol::frame;
-use rekindle_protocol::mux::Stream;
 use rekindle_protocol::wire::{self, egress_request, egress_verdict::Verdict};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::denials::Denials;
+use super::relay::{relay, reset};
 use super::{Network, attribution};
 use crate::agent::Agent;
 
 /// Connections at once. Further ones wait in the kernel for their turn.
 pub(super) const MAX_CONNECTIONS: usize = 128;
-/// Bytes that are moved at once: an answer to an execution may have to wait for one of them from each connection.
-const PIECE: usize = 16 * 1024;
 /// How long the host may take to decide: it waits for the client's first words, looks up and dials.
 const VERDICT: Duration = Duration::from_secs(60);
 /// How long a client that was denied may go on talking before its connection is cut.
@@ -76,7 +74,7 @@ async fn connection(capture: &Capture, mut client: TcpStream, from: SocketAddr) 
     let Ok(mut stream) = capture.agent.network.open_stream().await else { return reset(&client) };
     let _ = client.set_nodelay(true);
     frame::write(&mut stream, &request).await.map_err(io::Error::other)?;
-    match relay(&mut client, stream).await {
+    match relay(&mut client, stream, async |from_host| verdict(from_host).await).await {
         Ok(None) => Ok(()),
         Ok(Some(denied)) => {
             // First written down: a program that has read the refusal finds it.
@@ -92,48 +90,19 @@ async fn connection(capture: &Capture, mut client: TcpStream, from: SocketAddr) 
     }
 }
 
-/// Moves bytes to the end of both directions; or, when there is no connection, returns the host's word on that.
-async fn relay(client: &mut TcpStream, stream: Stream) -> io::Result<Option<wire::EgressDenied>> {
-    let (mut from_host, mut to_host) = tokio::io::split(stream);
-    let (mut from_client, mut to_client) = client.split();
-    let up = async {
-        copy(&mut from_client, &mut to_host).await?;
-        to_host.shutdown().await
-    };
-    let down = async {
-        let verdict = tokio::time::timeout(VERDICT, frame::read::<wire::EgressVerdict>(&mut from_host)).await;
-        let verdict = verdict.map_err(io::Error::from)?.map_err(io::Error::other)?;
-        match verdict.and_then(|verdict| verdict.verdict) {
-            Some(Verdict::Accepted(_)) => {
-                copy(&mut from_host, &mut to_client).await?;
-                to_client.shutdown().await?;
-                Ok::<_, io::Error>(None)
-            }
-            Some(Verdict::Denied(denied)) => Ok(Some(denied)),
-            Some(Verdict::Failed(failed)) => {
-                // It has no record: nobody has denied it.
-                Ok(Some(wire::EgressDenied { reply: failed.reply, ..wire::EgressDenied::default() }))
-            }
-            None => Err(io::ErrorKind::ConnectionRefused.into()),
+/// What the host says about a connection: nothing more where there is one.
+async fn verdict(from_host: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<wire::EgressDenied>> {
+    let verdict = tokio::time::timeout(VERDICT, frame::read::<wire::EgressVerdict>(from_host)).await;
+    let verdict = verdict.map_err(io::Error::from)?.map_err(io::Error::other)?;
+    match verdict.and_then(|verdict| verdict.verdict) {
+        Some(Verdict::Accepted(_)) => Ok(None),
+        Some(Verdict::Denied(denied)) => Ok(Some(denied)),
+        Some(Verdict::Failed(failed)) => {
+            // It has no record: nobody has denied it.
+            Ok(Some(wire::EgressDenied { reply: failed.reply, ..wire::EgressDenied::default() }))
         }
-    };
-    tokio::pin!(up, down);
-    // The client may have said all it has to say; what the host says is waited for in any case.
-    let mut said_all = false;
-    let told = loop {
-        tokio::select! {
-            end = &mut down => break end?,
-            end = &mut up, if !said_all => {
-                end?;
-                said_all = true;
-            }
-        }
-    };
-    // The server has ended its half; the client ends its own.
-    if told.is_none() && !said_all {
-        up.await?;
+        None => Err(io::ErrorKind::ConnectionRefused.into()),
     }
-    Ok(told)
 }
 
 /// Writes the refusal and lets the client read it: cut off at once, it might see nothing but the cut.
@@ -147,26 +116,6 @@ async fn say_no(client: &mut TcpStream, reply: &[u8]) -> io::Result<()> {
     let drained = async { while client.read(&mut rest).await.is_ok_and(|read| read > 0) {} };
     let _ = tokio::time::timeout(FAREWELL, drained).await;
     Ok(())
-}
-
-/// Ends a connection so that the program sees a reset, not an end.
-fn reset(client: &TcpStream) -> io::Result<()> {
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    nix::sys::socket::setsockopt(&client.as_fd(), sockopt::Linger, &linger)?;
-    Ok(())
-}
-
-async fn copy(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-    let mut piece = vec![0; PIECE];
-    loop {
-        match from.read(&mut piece).await? {
-            0 => return Ok(()),
-            read => {
-                to.write_all(&piece[..read]).await?;
-                to.flush().await?;
-            }
-        }
-    }
 }
 
 /// What a connection is for, in the words of the host: the name that was looked up, else the address.

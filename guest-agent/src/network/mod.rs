@@ -6,6 +6,8 @@
 //! is taken, whatever a sandbox's policy will be, so a start costs nothing more. A guest whose root undoes it has no
 //! network left, and no other one.
 //!
+//! The other way round, [`connect`] brings the host to a port that a program serves inside, over the same [`relay`].
+//!
 //! [`interface`] and [`rules`] tell the kernel, through [`netlink`]. Called by `main`, once, where the agent is init.
 
 mod attribution;
@@ -15,7 +17,9 @@ mod interface;
 mod message;
 mod names;
 mod netlink;
+mod port;
 mod query;
+mod relay;
 mod resolver;
 mod rules;
 
@@ -23,11 +27,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rekindle_protocol::limits::MAX_PORT_CONNECTIONS;
 use rekindle_protocol::mux::{Opener, SessionOver, Stream};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::Semaphore;
 
 use self::names::Names;
+pub use self::port::connect;
 use crate::agent::Agent;
 
 /// Where captured connections arrive. Below 1024, so that no program takes its place.
@@ -42,11 +48,20 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 
 /// What the parts of it share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Network {
     names: Mutex<Names>,
     /// Opens streams to the host, while there is a session.
     session: Mutex<Option<Opener>>,
+    /// Places for connections of the host to ports of the guest.
+    ports: Semaphore,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        let ports = Semaphore::new(MAX_PORT_CONNECTIONS);
+        Self { names: Mutex::default(), session: Mutex::default(), ports }
+    }
 }
 
 impl Network {

@@ -17,6 +17,7 @@ mod hostile_programs;
 mod network;
 mod output;
 mod pid1;
+mod port;
 mod reconnect;
 mod rename;
 mod warm;

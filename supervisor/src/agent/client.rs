@@ -13,7 +13,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rekindle_protocol::limits::{MAX_EXECUTIONS, MAX_STREAMS, MAX_WATCHES};
+use rekindle_protocol::limits::{MAX_EXECUTIONS, MAX_PORT_CONNECTIONS, MAX_STREAMS, MAX_WATCHES};
 use rekindle_protocol::mux::{self, Incoming, Opener, Side, Stream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -29,7 +29,8 @@ const MAX_TRANSFERS: usize = 64;
 const MAX_CALLS: usize = 32;
 /// All of them are at most half of what there may be: a stream counts until the other side has seen its end, and one
 /// too many would end the session for everyone.
-const _: () = assert!(2 * (MAX_EXECUTIONS + MAX_TRANSFERS + MAX_CALLS + MAX_WATCHES) <= MAX_STREAMS);
+const MAX_OPERATIONS: usize = MAX_EXECUTIONS + MAX_TRANSFERS + MAX_WATCHES + MAX_PORT_CONNECTIONS + MAX_CALLS;
+const _: () = assert!(2 * MAX_OPERATIONS <= MAX_STREAMS);
 /// Streams of the guest that wait to be taken up; one more is refused.
 const MAX_WAITING_STREAMS: usize = 128;
 /// How long a session may take to close before the byte stream is dropped under it.
@@ -95,6 +96,8 @@ pub(super) enum Lane {
     Call,
     /// Lasts as long as somebody wants to know.
     Watch,
+    /// A connection to a port, which may last; it waits for its turn as well.
+    Port,
 }
 
 /// How a session ended; nothing when the peer closed it in good order.
@@ -109,6 +112,7 @@ pub(super) struct Session {
     transfers: Arc<Semaphore>,
     calls: Arc<Semaphore>,
     watches: Arc<Semaphore>,
+    ports: Arc<Semaphore>,
     taker: Arc<Taker>,
     /// Dropped with the session, which tells its task that nobody waits any more.
     _held: oneshot::Sender<()>,
@@ -142,6 +146,7 @@ impl Session {
             transfers: Arc::new(Semaphore::new(MAX_TRANSFERS)),
             calls: Arc::new(Semaphore::new(MAX_CALLS)),
             watches: Arc::new(Semaphore::new(MAX_WATCHES)),
+            ports: Arc::new(Semaphore::new(MAX_PORT_CONNECTIONS)),
             taker,
             _held: held,
         })
@@ -163,9 +168,15 @@ impl Session {
                 Arc::clone(&self.transfers).try_acquire_owned().map_err(|_| AgentError::Busy)?
             }
             Lane::Watch => Arc::clone(&self.watches).try_acquire_owned().map_err(|_| AgentError::Busy)?,
-            Lane::Call => {
-                let permit = Arc::clone(&self.calls).acquire_owned();
-                let permit = timeout_at(deadline, permit).await.map_err(|_| AgentError::Busy)?;
+            Lane::Call | Lane::Port => {
+                // Those that have a place may keep it for long: who gets one late must not run out of time with the
+                // agent, which would look lost.
+                let (places, until) = match lane {
+                    Lane::Port => (&self.ports, asked + deadline.saturating_duration_since(asked) / 2),
+                    _ => (&self.calls, deadline),
+                };
+                let permit = Arc::clone(places).acquire_owned();
+                let permit = timeout_at(until, permit).await.map_err(|_| AgentError::Busy)?;
                 permit.map_err(|_| AgentError::Busy)?
             }
         };

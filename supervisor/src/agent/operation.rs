@@ -1,7 +1,8 @@
 //! One operation on one stream: sends its request, receives replies. Every verb is written with it.
 //!
 //! Dropping an [`Operation`] resets its stream, which cancels it in the guest. Streams are never half-closed
-//! by the host: to the agent, the end of the host's half *is* the cancellation.
+//! by the host: to the agent, the end of the host's half *is* the cancellation. Only what has become a connection to a
+//! port ([`Operation::into_raw`]) has halves that end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use rekindle_protocol::frame::{self, FrameError};
 use rekindle_protocol::limits::{MAX_FRAME_BYTES, MAX_MESSAGE_BYTES};
-use rekindle_protocol::mux::{MAX_BODY_BYTES, Stream};
+use rekindle_protocol::mux::{MAX_BODY_BYTES, RawStream, Stream};
 use rekindle_protocol::wire::{PingRequest, Request, Response, request::Op, response::Reply};
 use tokio::io::{AsyncReadExt as _, ReadHalf, WriteHalf};
 use tokio::sync::OwnedSemaphorePermit;
@@ -37,6 +38,16 @@ pub(super) struct Operation {
     buffer: BytesMut,
     writer: Option<WriteHalf<Stream>>,
     _permit: OwnedSemaphorePermit,
+}
+
+/// What is left of an operation whose frames have been exchanged.
+#[derive(Debug)]
+pub(super) struct Raw {
+    pub(super) stream: RawStream,
+    /// What came behind the last frame.
+    pub(super) arrived: BytesMut,
+    /// What must be held as long as the stream.
+    pub(super) _held: (Arc<Session>, OwnedSemaphorePermit),
 }
 
 impl Operation {
@@ -124,6 +135,18 @@ impl Operation {
     /// Hands out the half that writes, for a task of its own.
     pub(super) fn take_writer(&mut self) -> Option<WriteHalf<Stream>> {
         self.writer.take()
+    }
+
+    /// The stream for bytes as they are, from here on, with those that have arrived.
+    pub(super) fn into_raw(self) -> Result<Raw, AgentError> {
+        let Some(writer) = self.writer else {
+            return Err(AgentError::Invalid {
+                operation: self.name,
+                what: "its input is written elsewhere".into(),
+            });
+        };
+        let stream = RawStream::new(self.reader.unsplit(writer));
+        Ok(Raw { stream, arrived: self.buffer, _held: (self.session, self._permit) })
     }
 
     /// The agent sent something it must not send.

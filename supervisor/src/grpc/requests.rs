@@ -44,6 +44,7 @@ pub(super) fn create(request: v1::CreateSandboxRequest) -> Result<(CreateSpec, S
         queue: time("queue_timeout", request.queue_timeout)?,
         network: request.network,
         at_timeout: AtTimeout::End,
+        public_ports: false,
     };
     Ok((spec, request.request_id))
 }

@@ -56,6 +56,7 @@ fn table(error: &ServiceError) -> Row {
             row(Code::NotFound, "List of Executions names what there is; others end with their call")
         }
         ServiceError::UnknownWatcher => row(Code::NotFound, "watch the directory again"),
+        ServiceError::PortClosed { .. } => row(Code::NotFound, "start a program that serves it"),
         ServiceError::ExecutionEnded => row(Code::NotFound, "Wait tells how it ended"),
         ServiceError::TooManyDetached { .. } => {
             later(Code::ResourceExhausted, None, "wait for one to end, or end one with Signal")

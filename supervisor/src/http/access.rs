@@ -65,6 +65,11 @@ impl AccessKey {
     }
 }
 
+/// Whether a text has the form of an access token, whoever made it for whatever.
+pub(super) fn looks_like_one(text: &str) -> bool {
+    text.split_once('.').is_some_and(|(_, tag)| from_hex(tag).is_some())
+}
+
 fn from_hex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     if text.len() != 2 * bytes.len() || !text.is_ascii() {
@@ -90,6 +95,7 @@ mod tests {
         assert_eq!(key.check(Purpose::Envd, "sb-2", &token), None);
         assert_eq!(key.check(Purpose::Traffic, "sb-1", &token), None);
         assert_eq!(AccessKey([8; 64]).check(Purpose::Envd, "sb-1", &token), None);
+        assert!(looks_like_one(&token) && !looks_like_one("ci.00") && !looks_like_one("a.b.c"));
         let other = token.replacen("ci.", "root.", 1);
         assert_eq!(key.check(Purpose::Envd, "sb-1", &other), None, "the id is part of what is signed");
         for wrong in ["", ".", "ci", "ci.", "ci.00", &token[..token.len() - 1], &format!("{token}0")] {

@@ -9,10 +9,11 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{Extensions, Request, Response, header};
 use hyper::body::Frame;
+use tokio::sync::Semaphore;
 
 use super::access::AccessKey;
 use super::refusal::HttpRefusal;
-use super::{control, envd};
+use super::{control, envd, port};
 use crate::config::TemplateName;
 use crate::door::{
     Admitted, Authenticator, CallContext, CallRecord, ConnectionInfo, Refused, RevocableBody, Standing,
@@ -23,8 +24,8 @@ use crate::telemetry::Audit;
 /// The port of a sandbox at which its programs and files are.
 pub(super) const ENVD_PORT: u16 = 49983;
 /// The headers that name a sandbox and its port where the host's name does not.
-const SANDBOX_HEADER: &str = "e2b-sandbox-id";
-const PORT_HEADER: &str = "e2b-sandbox-port";
+pub(super) const SANDBOX_HEADER: &str = "e2b-sandbox-id";
+pub(super) const PORT_HEADER: &str = "e2b-sandbox-port";
 
 /// What an operator decides about the front.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +44,8 @@ pub struct Front {
     pub(super) calls: CallContext,
     pub(super) access: AccessKey,
     pub(super) options: FrontOptions,
+    /// Places for requests to ports of sandboxes.
+    pub(super) ports: Arc<Semaphore>,
 }
 
 /// What a request is for.
@@ -66,7 +69,13 @@ impl Front {
         options: FrontOptions,
     ) -> Result<Self, getrandom::Error> {
         let calls = CallContext::new(&service, authenticator, audit);
-        Ok(Self { service, calls, access: AccessKey::random()?, options })
+        Ok(Self {
+            service,
+            calls,
+            access: AccessKey::random()?,
+            options,
+            ports: Arc::new(Semaphore::new(port::PLACES)),
+        })
     }
 
     /// Answers a request. The connection it came on is among its extensions.
@@ -81,7 +90,9 @@ impl Front {
         match target {
             Target::Control => control::handle(self, request).await,
             Target::Sandbox { port: ENVD_PORT, .. } => envd::handle(self, request).await,
-            Target::Sandbox { id, port } => self.closed_port(id.as_deref(), port),
+            Target::Sandbox { id, port } => {
+                port::handle(self, id.as_deref().unwrap_or_default(), port, request).await
+            }
         }
     }
 
@@ -139,14 +150,6 @@ impl Front {
         Ok(port.parse().ok().map(|port| (port, id.to_owned())))
     }
 
-    fn closed_port(&self, id: Option<&str>, port: u16) -> Response<Body> {
-        let message = "The sandbox is running but port is not open";
-        let body = serde_json::json!({
-            "sandboxId": id.unwrap_or_default(), "message": message, "port": port, "code": 502,
-        });
-        super::refusal::json_response(axum::http::StatusCode::BAD_GATEWAY, &body)
-    }
-
     /// Begins a call: whoever `shown` lets in makes it, unless it calls too often.
     pub(super) fn admit(
         &self,
@@ -172,6 +175,14 @@ impl Front {
                 Err(refusal)
             }
         }
+    }
+
+    /// Begins a call of somebody who need not show who they are. Their connection is no stranger's any more: it may
+    /// stay, and bring a body of any size.
+    pub(super) fn admit_anyone(&self, method: &'static str, extensions: &Extensions) -> CallRecord {
+        let connection = ConnectionInfo::of(extensions);
+        connection.admit();
+        self.calls.begin(method, &connection.peer)
     }
 
     /// Begins a call of the control plane: who calls says the API key.

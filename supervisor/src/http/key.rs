@@ -11,6 +11,8 @@ use crate::door::{Admitted, Authenticator, Refused};
 const HEADER: &str = "x-api-key";
 /// What keys of E2B begin with.
 const PREFIX: &str = "e2b_";
+/// What our own begin with.
+const OURS: &str = "rk_";
 /// Longest header that is looked at.
 const MAX_HEADER: usize = 512;
 
@@ -19,6 +21,11 @@ pub(super) fn caller(authenticator: &Authenticator, headers: &HeaderMap) -> Resu
     let header = headers.get(HEADER).ok_or(Refused::NoToken)?;
     let shown = header.to_str().ok().filter(|text| text.len() <= MAX_HEADER).ok_or(Refused::Malformed)?;
     authenticator.by_secret(&secret(shown).ok_or(Refused::Malformed)?)
+}
+
+/// Whether a text has the form of an API key of this server.
+pub(super) fn looks_like_one(text: &str) -> bool {
+    secret(text).is_some_and(|secret| secret.starts_with(OURS))
 }
 
 /// The secret of a token that a key stands for.
@@ -47,6 +54,14 @@ mod tests {
         assert_eq!(secret("e2b_726B").as_deref(), Some("rk"));
         for wrong in ["e2b_", "e2b_7", "e2b_zz", "e2b_ff", "e2b_72é"] {
             assert_eq!(secret(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_this_server_is_known_by_its_form() {
+        assert!(looks_like_one("rk_ci_abc") && looks_like_one("e2b_726b5f63695f616263"));
+        for other in ["", "secret", "e2b_", "e2b_7172", "sk_rk_"] {
+            assert!(!looks_like_one(other), "{other:?}");
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! connection ──▶ front: what is it for? ──▶ control (sandboxes: made, listed, ended) ──▶ service
-//!  HTTP/1.1, h2                     └─────▶ envd (one sandbox's programs and files) ──▶ service
+//!  HTTP/1.1, h2                     ├─────▶ envd (one sandbox's programs and files) ──▶ service
+//!                                   └─────▶ port (what its programs serve) ──▶ service, then bytes
 //! ```
 //!
 //! Started by `rekindle serve` where `http.listen` is set. Who connects and who calls is decided as for gRPC, by
@@ -14,6 +15,7 @@ mod control;
 mod envd;
 mod front;
 mod key;
+mod port;
 mod query;
 mod refusal;
 mod server;

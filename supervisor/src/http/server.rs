@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::front::Front;
+use super::port::Scheme;
 use crate::door::{ConnectionLimits, Informed, Inside, Places, Tls, TlsError, TlsFiles, incoming};
 
 /// Largest header list taken from a caller.
@@ -154,15 +155,16 @@ impl HttpServer {
             };
             let Some(Ok(connection)) = connection else { break };
             match &tls {
-                Some(tls) => connections.spawn(self.connection(tls.accept(connection, self.limits.greeting))),
-                None => connections.spawn(self.connection(connection)),
+                Some(tls) => connections
+                    .spawn(self.connection(tls.accept(connection, self.limits.greeting), Scheme::Https)),
+                None => connections.spawn(self.connection(connection, Scheme::Http)),
             };
         }
         while connections.join_next().await.is_some() {}
     }
 
     /// Serves one connection.
-    fn connection<IO>(&self, io: IO) -> impl Future<Output = ()> + Send + 'static
+    fn connection<IO>(&self, io: IO, scheme: Scheme) -> impl Future<Output = ()> + Send + 'static
     where
         IO: AsyncRead + AsyncWrite + Informed + Unpin + Send + 'static,
     {
@@ -173,6 +175,7 @@ impl HttpServer {
             async move {
                 let mut request = request.map(Body::new);
                 request.extensions_mut().insert(info);
+                request.extensions_mut().insert(scheme);
                 Ok::<_, Infallible>(front.handle(request).await)
             }
         });

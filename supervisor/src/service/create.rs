@@ -59,6 +59,8 @@ pub struct CreateSpec {
     pub network: String,
     /// What happens when its time to live is over.
     pub at_timeout: AtTimeout,
+    /// Anybody who knows its name may connect to its ports.
+    pub public_ports: bool,
 }
 
 /// What happens to a sandbox whose time to live is over.
@@ -190,6 +192,7 @@ impl Service {
             memory_mib,
             created_at: SystemTime::now(),
             at_timeout: spec.at_timeout,
+            public_ports: spec.public_ports,
             start,
         };
         let (vm, gate) = (Arc::clone(&lease.vm), self.gate(&facts, network));

@@ -79,6 +79,12 @@ pub enum ServiceError {
     /// The execution has ended.
     #[error("the execution has ended")]
     ExecutionEnded,
+    /// No program in the sandbox serves this port.
+    #[error("nothing listens at port {port} of the sandbox")]
+    PortClosed {
+        /// Which one.
+        port: u16,
+    },
     /// The sandbox has as many detached programs as it may have.
     #[error("{most} detached executions run in the sandbox, and it may have no more")]
     TooManyDetached {
@@ -185,7 +191,10 @@ impl ServiceError {
             Self::Ended { end, during } => ended_kind(end.reason, *during),
             Self::Paused => ErrorKind::SandboxPaused,
             Self::UnderWay { .. } | Self::TooManyDetached { .. } => ErrorKind::Busy,
-            Self::UnknownExecution | Self::ExecutionEnded | Self::UnknownWatcher => ErrorKind::NotFound,
+            Self::UnknownExecution
+            | Self::ExecutionEnded
+            | Self::UnknownWatcher
+            | Self::PortClosed { .. } => ErrorKind::NotFound,
             Self::MissingScope { .. } => ErrorKind::MissingScope,
             Self::NetworkForbidden { .. } => ErrorKind::NetworkForbidden,
             Self::Quota { .. } => ErrorKind::QuotaExceeded,

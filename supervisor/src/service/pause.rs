@@ -68,9 +68,8 @@ impl Service {
     /// See [`ServiceError`].
     pub async fn wake(&self, caller: &Caller, sandbox: &str) -> Result<SandboxView, ServiceError> {
         let sandbox = self.alive(caller, sandbox)?;
-        let auto = sandbox.facts.at_timeout == AtTimeout::Pause { auto_resume: true };
-        let paused = sandbox.lock().state == SandboxState::Paused;
-        if auto && paused { sandbox.ask(Transition::Resume).await } else { Ok(sandbox.view()) }
+        wake(&sandbox).await?;
+        Ok(sandbox.view())
     }
 
     /// Makes a transition. Only the sandbox's keeper calls this.
@@ -185,6 +184,16 @@ impl Service {
         self.events().tell(SandboxEventKind::Resumed, sandbox.view());
         Ok(sandbox.view())
     }
+}
+
+/// Resumes a sandbox that is paused and was made to be resumed by its use; any other stays as it is.
+pub(super) async fn wake(sandbox: &Sandbox) -> Result<(), ServiceError> {
+    let auto = sandbox.facts.at_timeout == AtTimeout::Pause { auto_resume: true };
+    let paused = sandbox.lock().state == SandboxState::Paused;
+    if auto && paused {
+        sandbox.ask(Transition::Resume).await?;
+    }
+    Ok(())
 }
 
 /// Ends live executions whose programs have ended and whose callers do not read the rest, where these alone are under

@@ -185,6 +185,8 @@ pub(super) struct SandboxFacts {
     pub memory_mib: u64,
     pub created_at: SystemTime,
     pub at_timeout: AtTimeout,
+    /// Anybody who knows its name may connect to its ports.
+    pub public_ports: bool,
     pub start: StartView,
 }
 

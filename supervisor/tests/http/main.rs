@@ -7,6 +7,7 @@ mod data_plane;
 mod files;
 mod lifetimes;
 mod place;
+mod ports;
 mod process;
 mod protocols;
 mod watch;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rekindle_protocol::mux::{Opener, Stream};
+use rekindle_protocol::mux::{Opener, RawStream, Stream};
 use rekindle_protocol::wire;
 use tokio::io::DuplexStream;
 use tokio::sync::{Notify, mpsc};
@@ -130,6 +130,8 @@ struct State {
     crash: Notify,
     /// Opens streams to the host, while there is a session.
     opener: Mutex<Option<Opener>>,
+    /// Who serves which port.
+    ports: Mutex<HashMap<u16, mpsc::UnboundedSender<RawStream>>>,
 }
 
 impl Guest {
@@ -157,6 +159,7 @@ impl Guest {
             refusals: Mutex::default(),
             crash: Notify::new(),
             opener: Mutex::default(),
+            ports: Mutex::default(),
         };
         Self { state: Arc::new(state) }
     }
@@ -189,6 +192,20 @@ impl Guest {
     #[must_use]
     pub fn file(&self, path: &str) -> Option<Vec<u8>> {
         self.files().content(path.as_bytes()).ok().map(|content| content.to_vec())
+    }
+
+    /// Serves a port: every connection to it arrives here, until the receiver is dropped.
+    #[must_use]
+    pub fn listen(&self, port: u16) -> mpsc::UnboundedReceiver<RawStream> {
+        let (sender, connections) = mpsc::unbounded_channel();
+        lock(&self.state.ports).insert(port, sender);
+        connections
+    }
+
+    /// Who serves a port.
+    pub(crate) fn listener(&self, port: u32) -> Option<mpsc::UnboundedSender<RawStream>> {
+        let port = u16::try_from(port).ok()?;
+        lock(&self.state.ports).get(&port).filter(|listener| !listener.is_closed()).cloned()
     }
 
     /// Refuses the next operation with this code, whatever it is.

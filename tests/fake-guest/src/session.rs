@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rekindle_protocol::limits::{MAX_ENTROPY_BYTES, MIN_ENTROPY_BYTES};
-use rekindle_protocol::mux::{self, Side, Stream};
+use rekindle_protocol::mux::{self, RawStream, Side, Stream};
 use rekindle_protocol::wire::{self, ErrorCode, request::Op, response::Reply};
 use rekindle_protocol::{VERSION, frame, preamble};
 use tokio::io::DuplexStream;
 use tokio::sync::Notify;
 
 use crate::guest::Guest;
-use crate::reply::{Refused, done, finish};
+use crate::reply::{Refused, done, finish, send};
 use crate::{execute, files, watch};
 
 /// Serves one guest until its connection ends.
@@ -84,6 +84,15 @@ async fn operation(guest: Guest, mut stream: Stream, hang_up: Arc<Notify>, boote
         Op::Download(request) => return files::download(&guest, &request, stream).await,
         Op::List(request) => return files::list(&guest, &request, stream).await,
         Op::Watch(request) => return watch::watch(&guest, &request, stream).await,
+        Op::Connect(request) => match guest.listener(request.port) {
+            Some(listener) => {
+                if send(&mut stream, done()).await {
+                    let _ = listener.send(RawStream::new(stream));
+                }
+                return;
+            }
+            None => Err((ErrorCode::NotFound, "nothing listens there")),
+        },
         Op::Signal(request) if request.signal == 0 && guest.is_running(request.execution) => Ok(done()),
         Op::Signal(request) if request.signal != 0 && guest.signal(request.execution, request.signal) => {
             Ok(done())

@@ -107,6 +107,7 @@ fn spec(front: &Front, caller: &Caller, asked: NewSandbox) -> Result<CreateSpec,
         metadata: asked.metadata.unwrap_or_default(),
         network: network::policy(front, caller, &network)?,
         at_timeout,
+        public_ports: network.allow_public_traffic.unwrap_or(true),
         ..CreateSpec::default()
     })
 }

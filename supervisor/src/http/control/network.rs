@@ -22,6 +22,9 @@ pub(super) struct NetworkBody {
     deny_out: Option<Vec<String>>,
     rules: Option<Value>,
     egress_proxy: Option<Value>,
+    mask_request_host: Option<String>,
+    /// Whether anybody who knows the sandbox's name may connect to its ports. Clients take it for granted.
+    pub allow_public_traffic: Option<bool>,
     #[serde(alias = "allow_internet_access")]
     pub allow_internet_access: Option<bool>,
 }
@@ -41,6 +44,9 @@ impl NetworkBody {
         let allowed = self.allow_out.as_deref().unwrap_or_default();
         if given(&self.rules) || given(&self.egress_proxy) || !allowed.is_empty() {
             return Err(HttpRefusal::not_offered(rules));
+        }
+        if self.mask_request_host.is_some() {
+            return Err(HttpRefusal::not_offered("other names of the host for programs in a sandbox"));
         }
         if !denied.is_empty() {
             return match denied.iter().any(|what| ALL.contains(&what.as_str())) {
@@ -90,6 +96,7 @@ mod tests {
             r#"{"denyOut": ["0.0.0.0/0"], "allowOut": ["1.1.1.1"]}"#,
             r#"{"rules": {"example.org": []}}"#,
             r#"{"egressProxy": {"address": "proxy:1080"}}"#,
+            r#"{"maskRequestHost": "localhost:${PORT}"}"#,
         ] {
             let refusal = wants(text).expect_err("it cannot be had");
             assert_eq!(refusal.status, StatusCode::NOT_IMPLEMENTED, "{text}");

@@ -76,6 +76,11 @@ pub(super) async fn for_file(
     Ok((sandbox, call))
 }
 
+/// Has a sandbox that is paused until somebody uses it run again. What goes wrong with that, the call itself meets.
+pub(super) async fn wake(front: &Front, call: &Call, sandbox: &str) {
+    let _ = front.service.wake(&call.caller, sandbox).await;
+}
+
 /// The sandbox that a link is signed for, and the token whose holder signed it.
 async fn signer(
     front: &Front,

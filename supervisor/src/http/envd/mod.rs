@@ -7,7 +7,8 @@
 //! /filesystem.Filesystem/*     directories, by Connect
 //! ```
 //!
-//! A sandbox that is not there, or paused, is answered for with 502, as its proxy does.
+//! A sandbox that is not there, or paused, is answered for with 502, as its proxy does; one that was made to be resumed
+//! by its use runs again first.
 
 mod admit;
 mod entry;
@@ -20,6 +21,8 @@ mod rpc;
 mod signature;
 mod trouble;
 mod user;
+
+pub(super) use trouble::{gone, is_gone};
 
 use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode};

@@ -68,6 +68,7 @@ pub(super) async fn answer(front: &Front, sandbox: String, parts: Parts, body: B
         Ok(call) => call,
         Err(refusal) => return refusal.into_response(),
     };
+    admit::wake(front, &call, &sandbox).await;
     let rpc = Rpc { service: &front.service, sandbox, call, parts, body };
     match method {
         Method::Process(method) => process::answer(method, rpc).await,

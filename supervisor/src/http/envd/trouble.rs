@@ -83,7 +83,7 @@ impl Trouble {
 }
 
 /// Whether a failure means that there is no sandbox to talk to.
-pub(super) fn is_gone(kind: ErrorKind) -> bool {
+pub(in crate::http) fn is_gone(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::UnknownSandbox
@@ -96,7 +96,7 @@ pub(super) fn is_gone(kind: ErrorKind) -> bool {
 }
 
 /// What is said for a sandbox that is not there.
-pub(super) fn gone(sandbox: &str) -> Response<Body> {
+pub(in crate::http) fn gone(sandbox: &str) -> Response<Body> {
     let known: String = sandbox.chars().take(64).collect();
     let body = serde_json::json!({"sandboxId": known, "message": "The sandbox was not found", "code": 502});
     refusal::json_response(StatusCode::BAD_GATEWAY, &body)

@@ -1,6 +1,10 @@
 """What a program that knows only E2B does. Run by e2b.rs, with E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL set."""
 
 import asyncio
+import os
+import time
+import urllib.error
+import urllib.request
 
 from e2b import (
     AsyncSandbox,
@@ -94,6 +98,42 @@ def terminal(sandbox):
     print("terminal")
 
 
+def ports(sandbox):
+    # Without a domain the name leads nowhere; its two parts travel in headers, as the SDK's own requests do.
+    assert sandbox.get_host(8000).startswith(f"8000-{sandbox.sandbox_id}.")
+
+    def fetch(path, data=None):
+        request = urllib.request.Request(os.environ["E2B_SANDBOX_URL"] + path, data)
+        request.add_header("E2b-Sandbox-Id", sandbox.sandbox_id)
+        request.add_header("E2b-Sandbox-Port", "8000")
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return answer.status, answer.read()
+
+    try:
+        fetch("/")
+        raise AssertionError("nothing listens yet")
+    except urllib.error.HTTPError as closed:
+        assert closed.code == 502 and b"port is not open" in closed.read(), closed
+    content = "served from inside\n" * 20_000
+    sandbox.files.write("site/page.txt", content)
+    server = sandbox.commands.run("python3 -m http.server 8000 --directory site", background=True, timeout=PATIENCE)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            assert fetch("/page.txt") == (200, content.encode())
+            break
+        except urllib.error.HTTPError as closed:
+            assert closed.code == 502 and time.monotonic() < deadline, closed
+            time.sleep(0.5)
+    try:
+        fetch("/page.txt", b"a body")
+        raise AssertionError("this server takes no POST")
+    except urllib.error.HTTPError as refused:
+        assert refused.code == 501, "the program's own answer"
+    assert server.kill() is True
+    print("ports")
+
+
 async def asynchronous():
     sandbox = await AsyncSandbox.create(timeout=PATIENCE, request_timeout=PATIENCE)
     lines = [sandbox.commands.run(f"echo {number}", request_timeout=PATIENCE) for number in range(4)]
@@ -107,7 +147,7 @@ def main():
     sandbox = Sandbox.create(
         timeout=PATIENCE, metadata={"made": "here"}, envs={"WORD": "hello"}, request_timeout=PATIENCE
     )
-    for part in (commands, background, files, life, terminal):
+    for part in (commands, background, files, life, terminal, ports):
         part(sandbox)
     assert sandbox.kill() is True
     assert sandbox.kill() is False and not sandbox.is_running()

@@ -30,6 +30,7 @@ pub(in crate::http::envd) async fn read(
         Ok(admitted) => admitted,
         Err(refusal) => return refusal.into_response(),
     };
+    admit::wake(front, &call, &sandbox).await;
     match begin(front, &sandbox, &call, &query).await {
         Ok((download, first)) => {
             let standing = call.standing.take();

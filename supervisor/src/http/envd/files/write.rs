@@ -38,6 +38,7 @@ pub(in crate::http::envd) async fn write(
         Ok(admitted) => admitted,
         Err(refusal) => return refusal.into_response(),
     };
+    admit::wake(front, &call, &sandbox).await;
     let standing = call.standing.take();
     let written = tokio::select! {
         written = take(front, &sandbox, &call, &query, &parts, body) => written,
