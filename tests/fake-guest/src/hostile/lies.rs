@@ -126,7 +126,15 @@ fn file(random: &mut Random) -> wire::FileInfo {
         modified_nanos: size(random) as i64,
         link_target: if random.one_in(2) { path(random) } else { Bytes::new() },
         checksum: random.number(),
+        owner: text(random),
+        group: text(random),
+        link_kind: small(random),
+        metadata: (0..random.pick(&[0, 0, 1, 3, 50])).map(|_| metadata(random)).collect(),
     }
+}
+
+fn metadata(random: &mut Random) -> wire::FileMetadata {
+    wire::FileMetadata { name: text(random), value: text(random) }
 }
 
 fn honest_file(path: Bytes, size: u64, checksum: u64) -> wire::FileInfo {
