@@ -7,7 +7,9 @@ use crate::wire::FileMetadata;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidMetadata {
     /// A name that is none.
-    #[error("the name of metadata has 1 to {MAX_METADATA_NAME_BYTES} printable ASCII characters and no spaces")]
+    #[error(
+        "the name of metadata has 1 to {MAX_METADATA_NAME_BYTES} printable ASCII characters and no spaces"
+    )]
     Name,
     /// A value that is no plain text.
     #[error("the value of metadata is text without control characters")]

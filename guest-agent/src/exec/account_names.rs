@@ -80,7 +80,9 @@ mod tests {
     #[test]
     fn a_number_has_the_first_plain_name_there_is_for_it() {
         let long = "n".repeat(MAX_OWNER_BYTES + 1);
-        let passwd = format!("root:x:0:0::/root:\n{long}:x:7:\na\x1bb:x:8:\nuser:x:1000:5\nother:x:1000:\nx:y\n:x:9\n");
+        let passwd = format!(
+            "root:x:0:0::/root:\n{long}:x:7:\na\x1bb:x:8:\nuser:x:1000:5\nother:x:1000:\nx:y\n:x:9\n"
+        );
         let names = AccountNames::parse(&passwd, "root:x:0:\nstaff:x:1000:user\nodd:x:-1:\n");
         assert_eq!((names.user(0), names.user(1000)), ("root".into(), "user".into()));
         assert_eq!((names.group(0), names.group(1000)), ("root".into(), "staff".into()));

@@ -38,7 +38,8 @@ pub async fn download(agent: &Arc<Agent>, request: DownloadRequest, mut stream: 
         Err(failure) => return reply(stream, failure.into_response()).await,
     };
     let (pieces, mut outgoing) = mpsc::channel(BACKLOG);
-    let reading = tokio::spawn(worker::run(ticket, move |account, names| read((account, names), &request, pieces)));
+    let reading =
+        tokio::spawn(worker::run(ticket, move |account, names| read((account, names), &request, pieces)));
     while let Some(next) = outgoing.recv().await {
         let sent = async {
             stream.write_all(&next).await?;

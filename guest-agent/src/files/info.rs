@@ -43,7 +43,8 @@ pub fn of_entry(path: Bytes, dir: impl AsFd, name: &CStr, names: &AccountNames) 
 /// What a link leads to in the end, for all the user can see.
 fn leads_to(dir: impl AsFd, name: &CStr) -> FileKind {
     // Not by the magic links in `/proc`, which would lead into the agent itself.
-    let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    let how =
+        OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
     let target = openat2(dir, name, how).and_then(fstat);
     target.map_or(FileKind::Unspecified, |stat| kind(&stat))
 }

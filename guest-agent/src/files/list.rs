@@ -125,7 +125,9 @@ impl Walk<'_> {
                 continue;
             }
             // What has vanished meanwhile is not listed.
-            let Ok(info) = info::of_entry(Bytes::from(path), dir.as_fd(), &name, self.names) else { continue };
+            let Ok(info) = info::of_entry(Bytes::from(path), dir.as_fd(), &name, self.names) else {
+                continue;
+            };
             self.bytes += weight(&info);
             if self.bytes > MAX_LIST_BYTES {
                 self.truncated = true;

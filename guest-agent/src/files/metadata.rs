@@ -114,8 +114,7 @@ impl Attributes {
         let call = if self.follow { libc::getxattr } else { libc::lgetxattr };
         // SAFETY: path and name end in NUL, and the kernel writes at most as many bytes as the vector has.
         // JUSTIFICATION: neither the standard library nor nix has this call.
-        let read =
-            unsafe { call(self.path.as_ptr(), name.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+        let read = unsafe { call(self.path.as_ptr(), name.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
         value.truncate(usize::try_from(Errno::result(read)?).unwrap_or(0));
         Ok(value)
     }
@@ -124,8 +123,7 @@ impl Attributes {
         let call = if self.follow { libc::setxattr } else { libc::lsetxattr };
         // SAFETY: path and name end in NUL, and the kernel reads as many bytes as the value has.
         // JUSTIFICATION: neither the standard library nor nix has this call.
-        let set =
-            unsafe { call(self.path.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
+        let set = unsafe { call(self.path.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
         Errno::result(set).map(drop)
     }
 

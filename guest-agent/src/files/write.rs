@@ -133,9 +133,7 @@ fn present(at: &Location, request: &UploadRequest) -> Result<Option<File>, Failu
 
 fn is_link(dir: &OwnedFd, name: &CStr) -> bool {
     let stat = fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW);
-    stat.is_ok_and(|stat| {
-        SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFLNK
-    })
+    stat.is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFLNK)
 }
 
 fn mode(request: &UploadRequest) -> Mode {

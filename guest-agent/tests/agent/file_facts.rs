@@ -69,7 +69,8 @@ async fn a_tree_is_listed_to_a_depth_with_each_directory_before_what_is_in_it() 
     let agent = agent!();
     agent.shell("mkdir -p a/b/c a-b closed; : > a/b/c/deep; : > a/x; : > a-b/y; : > z").await;
     agent.shell("ln -s a link; : > closed/hidden; chmod 0 closed").await;
-    let list = async |depth, most| agent.client.list_tree(&path("."), depth, most, SOON).await.expect("listed");
+    let list =
+        async |depth, most| agent.client.list_tree(&path("."), depth, most, SOON).await.expect("listed");
     let names = |listing: &rekindle::agent::Listing| -> Vec<String> {
         listing.entries.iter().map(|entry| entry.path.to_string()).collect()
     };
@@ -118,7 +119,10 @@ async fn metadata_comes_with_an_upload_and_is_replaced_by_the_next() {
     assert_eq!(moved.metadata, noted);
     for options in [UploadOptions::default(), in_place()] {
         upload(&agent, "moved", with(options.clone()), b"two").await;
-        assert!(upload(&agent, "moved", options, b"three").await.metadata.is_empty(), "what was noted is gone");
+        assert!(
+            upload(&agent, "moved", options, b"three").await.metadata.is_empty(),
+            "what was noted is gone"
+        );
     }
     upload(&agent, "moved", with(in_place()), b"four").await;
     let other = UploadOptions { metadata: metadata(&[("author", "x")]), ..in_place() };
@@ -137,7 +141,8 @@ async fn metadata_that_programs_write_is_told_where_it_obeys_the_rule() {
     assert_eq!(stat(&agent, "file").await.metadata, metadata(&[("author", "mish")]));
     assert_eq!(stat(&agent, ".").await.metadata, metadata(&[("dir", "yes")]));
     // More than is told: the first by name.
-    let many = "import os\nopen('many', 'w')\nfor n in range(40): os.setxattr('many', f'user.e2b.{n:02}', b'')\n";
+    let many =
+        "import os\nopen('many', 'w')\nfor n in range(40): os.setxattr('many', f'user.e2b.{n:02}', b'')\n";
     agent.shell(&format!("python3 -c \"{many}\"")).await;
     let told = stat(&agent, "many").await.metadata;
     assert_eq!((told.pairs().len(), told.pairs().keys().next_back().map(String::as_str)), (32, Some("31")));
@@ -173,7 +178,10 @@ async fn a_file_written_in_place_stays_the_file_it_was() {
     let info = upload(&agent, "link", in_place(), b"new").await;
     assert_eq!((info.kind, info.size, info.mode), (FileKind::File, 3, 0o751));
     let after = fs::metadata(agent.home.join("file")).expect("a file");
-    assert_eq!((after.ino(), after.uid(), after.permissions().mode()), (before.ino(), before.uid(), 0o100_751));
+    assert_eq!(
+        (after.ino(), after.uid(), after.permissions().mode()),
+        (before.ino(), before.uid(), 0o100_751)
+    );
     assert_eq!(agent.shell("cat file hard; readlink link").await, "newnewfile\n");
     // Not there: made as usual, also where a link leads.
     let made = upload(&agent, "a/b", UploadOptions { mode: 0o600, ..in_place() }, b"x").await;
@@ -202,7 +210,8 @@ async fn what_is_no_file_or_not_the_users_is_not_written_in_place() {
     assert_eq!(refused("/etc/passwd").await, Refusal::PermissionDenied);
     assert_eq!(refused("/proc/self/fd/0").await, Refusal::InvalidArgument, "no magic links");
     let new = UploadOptions { must_not_exist: true, ..in_place() };
-    let error = agent.client.upload_bytes(&path("closed"), new, b"x", PATIENCE).await.expect_err("it is there");
+    let error =
+        agent.client.upload_bytes(&path("closed"), new, b"x", PATIENCE).await.expect_err("it is there");
     assert_eq!(error.refusal(), Some(Refusal::AlreadyExists));
 }
 
@@ -229,11 +238,13 @@ async fn root_has_rights_over_files_that_the_user_has_not() {
     let root = agent.client.as_user(GuestUser::Root);
     let target = agent.home.join("mine/owned");
     let owned = path(target.to_str().expect("a plain path"));
-    let info = root.upload_bytes(&owned, UploadOptions::default(), b"root's", PATIENCE).await.expect("written");
+    let info =
+        root.upload_bytes(&owned, UploadOptions::default(), b"root's", PATIENCE).await.expect("written");
     assert_eq!((info.uid, info.owner.as_deref()), (0, Some("root")));
     // The next one on the same threads has the user's rights again.
     for _ in 0..20 {
-        let error = agent.client.upload_bytes(&owned, in_place(), b"x", PATIENCE).await.expect_err("not its own");
+        let error =
+            agent.client.upload_bytes(&owned, in_place(), b"x", PATIENCE).await.expect_err("not its own");
         assert_eq!(error.refusal(), Some(Refusal::PermissionDenied));
     }
     let shown = root.stat(&path("."), false, SOON).await.expect("root's home");

@@ -54,7 +54,8 @@ pub async fn ls(mut client: Client, options: LsOptions) -> anyhow::Result<u8> {
 
 fn table(mut entries: Vec<FileInfo>) -> Table {
     // By name within a directory, and each directory before what is in it.
-    let names = |entry: &FileInfo| entry.path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let names =
+        |entry: &FileInfo| entry.path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
     entries.sort_by_cached_key(names);
     let mut table = Table::new(&[
         ("MODE", Side::Left),

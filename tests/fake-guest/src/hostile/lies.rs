@@ -155,8 +155,10 @@ fn honest_file(path: Bytes, size: u64, checksum: u64) -> wire::FileInfo {
 
 fn listing(random: &mut Random) -> wire::Listing {
     let count = random.pick(&[0, 1, 20, 500]);
-    let entries =
-        (0..count).map(|_| file(random)).filter(|file| file.path.len() + 600 * file.metadata.len() < 5_000 || count == 1).collect();
+    let entries = (0..count)
+        .map(|_| file(random))
+        .filter(|file| file.path.len() + 600 * file.metadata.len() < 5_000 || count == 1)
+        .collect();
     wire::Listing { entries, last: random.one_in(2), truncated: random.one_in(2) }
 }
 

@@ -19,7 +19,8 @@ pub(super) async fn list(asked: Asked<'_>, request: ListDirRequest) -> Result<Li
     };
     if listing.truncated {
         let most = listing.entries.len();
-        let message = format!("there are more than the {most} entries of one answer: list fewer levels, or a part");
+        let message =
+            format!("there are more than the {most} entries of one answer: list fewer levels, or a part");
         return Err(ConnectError::invalid(message).into());
     }
     let told = |info| Ok(EntryInfo::of(&below(&root, info)?, info));
