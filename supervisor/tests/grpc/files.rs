@@ -136,7 +136,7 @@ async fn owners_metadata_levels_and_writing_in_place_come_through() {
     let (id, _guest) = place.sandbox(&mut client).await;
     let metadata = BTreeMap::from([("author".to_owned(), "mish".to_owned())]);
     let start = v1::UploadFileStart { mode: 0o600, metadata: metadata.clone(), ..file(&id, "d/e/file") };
-    let sent = upload(&mut client, start, b"one").await.expect("uploaded").into_inner();
+    let sent = upload(&mut client, start, &"one".into()).await.expect("uploaded").into_inner();
     assert_eq!((&sent.metadata, sent.owner.as_str(), sent.group.as_str()), (&metadata, "user", "user"));
     let list = v1::ListFilesRequest { sandbox: id.clone(), depth: 2, ..Default::default() };
     let entries = client.files.list(list.clone()).await.expect("listed").into_inner().entries;
@@ -146,15 +146,19 @@ async fn owners_metadata_levels_and_writing_in_place_come_through() {
     assert_eq!((&entries[2].path[..], &entries[2].metadata), (&b"d/e/file"[..], &metadata));
     // In place the permissions stay; what was noted does not.
     let start = v1::UploadFileStart { mode: 0o644, in_place: true, ..file(&id, "d/e/file") };
-    let sent = upload(&mut client, start, b"two").await.expect("uploaded").into_inner();
+    let sent = upload(&mut client, start, &"two".into()).await.expect("uploaded").into_inner();
     assert_eq!((sent.mode, sent.metadata.is_empty()), (0o600, true));
     for (name, value) in [("", "x"), ("a b", "x"), ("a", "\n"), ("a", &"x".repeat(4000))] {
         let metadata = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         let start = v1::UploadFileStart { metadata, ..file(&id, "never") };
-        refused(upload(&mut client, start, b"x").await, Code::InvalidArgument, ErrorReason::InvalidArgument);
+        refused(
+            upload(&mut client, start, &"x".into()).await,
+            Code::InvalidArgument,
+            ErrorReason::InvalidRequest,
+        );
     }
     let never = v1::StatFileRequest { sandbox: id, path: "never".into() };
-    refused(client.files.stat(never).await, Code::NotFound, ErrorReason::FileNotFound);
+    refused(client.files.stat(never).await, Code::NotFound, ErrorReason::NotFound);
 }
 
 #[tokio::test]
