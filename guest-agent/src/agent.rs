@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::cgroup::Cgroups;
 use crate::config::Config;
-use crate::exec::{Account, Executions, KnownAccount, SpilledOutputs};
+use crate::exec::{Account, Executions, KnownAccount, KnownNames, SpilledOutputs};
 use crate::files;
 use crate::interpreters::Interpreters;
 use crate::network::Network;
@@ -43,6 +43,8 @@ pub struct Agent {
     /// How many files programs may open.
     pub program_files: open_files::Programs,
     account: KnownAccount,
+    /// What owners of files are called.
+    pub names: KnownNames,
     /// Full output of earlier executions.
     pub spilled: SpilledOutputs,
     /// Bounds the file operations that run at once.
@@ -75,6 +77,7 @@ impl Agent {
             network: Arc::default(),
             executions: Executions::default(),
             account: KnownAccount::default(),
+            names: KnownNames::default(),
             spilled: SpilledOutputs::open(&config.state)?,
             file_slots: Arc::new(Semaphore::new(files::MAX_PARALLEL)),
             watch_slots: Arc::new(Semaphore::new(MAX_WATCHES)),
@@ -95,6 +98,19 @@ impl Agent {
             account.home = home.clone();
         }
         Ok(account)
+    }
+
+    /// The account of this name; none means the default one.
+    ///
+    /// # Errors
+    /// When there is no such user.
+    pub fn account(&self, name: &str) -> io::Result<Account> {
+        if self.is_default_user(name) { self.default_account() } else { Account::find(name) }
+    }
+
+    /// Whether this names the user operations run under by default.
+    pub fn is_default_user(&self, name: &str) -> bool {
+        name.is_empty() || name == self.config.user
     }
 
     /// Marks an operation as under way until the guard is dropped.

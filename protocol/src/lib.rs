@@ -6,7 +6,7 @@
 //! From the bottom up: [`preamble`] begins a session on a dirty byte stream, [`mux`] splits it
 //! into streams, [`frame`] carries one message, [`piece`] makes one of a file's bytes where they lie, [`wire`] is
 //! the messages. [`output`] is the one rule by which output is shortened, [`checksum`] how transfers are checked,
-//! [`limits`] every bound.
+//! [`metadata`] what may be noted at a file, [`limits`] every bound.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod limits;
+pub mod metadata;
 pub mod mux;
 pub mod output;
 pub mod piece;

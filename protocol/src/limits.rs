@@ -63,6 +63,18 @@ pub const MAX_ARG_BYTES: usize = 768 * 1024;
 
 /// Entries of one directory listing.
 pub const MAX_LIST_ENTRIES: usize = 10_000;
+/// Bytes of all names, targets of links and metadata in one listing: enough for 10,000 names of the greatest length.
+pub const MAX_LIST_BYTES: usize = 4 << 20;
+
+/// Bytes of the name of a file's owner or group.
+pub const MAX_OWNER_BYTES: usize = 64;
+
+/// Pairs of metadata of one file.
+pub const MAX_METADATA_PAIRS: usize = 32;
+/// Bytes of one name in them; the kernel takes 255 with the prefix.
+pub const MAX_METADATA_NAME_BYTES: usize = 200;
+/// Bytes of all names and values of one file's metadata: what ext4 keeps beside an inode, in one block of 4 KiB.
+pub const MAX_METADATA_BYTES: usize = 3072;
 
 /// Watches of directories at once in one guest.
 pub const MAX_WATCHES: usize = 16;

@@ -37,8 +37,11 @@ pub fn agent_reply(input: &[u8]) {
             }
         }
         Some(Reply::Listing(listing)) => {
-            for entry in listing.entries.iter().filter_map(|entry| FileInfo::entry(entry).ok()) {
+            for entry in listing.entries.iter().filter_map(|entry| FileInfo::entry(entry, 1).ok()) {
                 assert!(!entry.path.as_bytes().contains(&b'/'), "a name that is a path");
+            }
+            for entry in listing.entries.iter().filter_map(|entry| FileInfo::entry(entry, 3).ok()) {
+                beneath(&entry.path, 3);
             }
         }
         _ => {}
@@ -52,9 +55,17 @@ pub fn path(input: &[u8]) {
         let shown = path.to_string();
         assert!(!shown.chars().any(char::is_control), "a path that moves the cursor");
     }
-    if let Some(name) = GuestPath::entry(input) {
-        assert!(!name.as_bytes().contains(&b'/') && ![&b"."[..], b".."].contains(&name.as_bytes()));
+    for depth in [1, 2, 9] {
+        if let Some(path) = GuestPath::below(input, depth) {
+            beneath(&path, depth as usize);
+        }
     }
+}
+
+/// Whether a path leads at most so far down, and never up.
+fn beneath(path: &GuestPath, depth: usize) {
+    let names: Vec<&[u8]> = path.as_bytes().split(|byte| *byte == b'/').collect();
+    assert!(names.len() <= depth && names.iter().all(|name| ![&b""[..], b".", b".."].contains(name)));
 }
 
 /// A line that QEMU's monitor says.

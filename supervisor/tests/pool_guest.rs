@@ -104,7 +104,7 @@ async fn files_go_in_and_come_out_and_can_be_listed_and_removed() {
     let (client, guest) = open().await;
     let content: Vec<u8> = (0..200_000u32).map(|n| (n % 251) as u8).collect();
     let options = UploadOptions { mode: 0o600, must_not_exist: true, ..UploadOptions::default() };
-    client.upload_bytes(&path("dir/file"), options, &content, PATIENCE).await.expect("uploaded");
+    client.upload_bytes(&path("dir/file"), options.clone(), &content, PATIENCE).await.expect("uploaded");
     let twice = client.upload_bytes(&path("dir/file"), options, b"x", PATIENCE).await.expect_err("exists");
     assert_eq!(twice.refusal(), Some(Refusal::AlreadyExists));
     assert_eq!(guest.file("/home/user/dir/file").expect("there"), content);

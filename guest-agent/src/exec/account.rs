@@ -3,14 +3,16 @@
 //! Read by hand because a static binary has no name service to ask, and remembered because every execution asks:
 //! reading costs an emulated guest half a millisecond.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-const PASSWD: &str = "/etc/passwd";
-const GROUP: &str = "/etc/group";
+pub(super) const PASSWD: &str = "/etc/passwd";
+pub(super) const GROUP: &str = "/etc/group";
+/// More than this is not read of either.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// A user of the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +35,8 @@ impl Account {
     /// # Errors
     /// `NotFound` when nobody is called that.
     pub fn find(name: &str) -> io::Result<Self> {
-        let passwd = fs::read_to_string(PASSWD)?;
-        let group = fs::read_to_string(GROUP).unwrap_or_default();
+        let passwd = read(PASSWD)?;
+        let group = read(GROUP).unwrap_or_default();
         Self::parse(name, &passwd, &group)
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no user {name:?} here")))
     }
@@ -85,12 +87,23 @@ impl KnownAccount {
     }
 }
 
+/// Reads such a file. Root may put anything in its place: a pipe, or one without an end.
+pub(super) fn read(path: &str) -> io::Result<String> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other(format!("{path} is no file")));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// What tells one state of a file from another: which file it is, and when it was changed. Nothing if there is none.
 #[derive(Debug, PartialEq, Eq)]
-struct Stamp(Option<(u64, u64, i64, i64)>);
+pub(super) struct Stamp(Option<(u64, u64, i64, i64)>);
 
 impl Stamp {
-    fn of(path: &str) -> Self {
+    pub(super) fn of(path: &str) -> Self {
         let facts = fs::metadata(path).ok();
         Self(facts.map(|facts| (facts.ino(), facts.size(), facts.ctime(), facts.ctime_nsec())))
     }

@@ -4,6 +4,7 @@
 //! folder is what they are made of. Nothing here decides whether a caller may run anything: the gate does.
 
 mod account;
+mod account_names;
 pub mod child;
 mod diagnosis;
 pub mod environment;
@@ -18,6 +19,7 @@ mod spill;
 pub mod stdio;
 
 pub use account::{Account, KnownAccount};
+pub use account_names::{AccountNames, KnownNames};
 pub use environment::check as check_environment;
 pub use execute::execute;
 pub use registry::Executions;

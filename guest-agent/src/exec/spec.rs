@@ -75,8 +75,9 @@ impl Spec {
     /// Says what makes no sense.
     pub fn parse(agent: &Agent, sandbox: &Sandbox, request: wire::ExecuteRequest) -> Result<Self, Failure> {
         environment::check(&request.env)?;
-        let usual_user = request.user.is_empty() || request.user == agent.config.user;
-        let account = if usual_user { agent.default_account() } else { Account::find(&request.user) }
+        let usual_user = agent.is_default_user(&request.user);
+        let account = agent
+            .account(&request.user)
             .map_err(|error| Failure::new(ErrorCode::NotFound, error.to_string()))?;
         let (argv, language) = program(request.program)?;
         let terminal = request.terminal.map(window).transpose()?;

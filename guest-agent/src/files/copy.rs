@@ -1,7 +1,8 @@
 //! Copies a file or a tree to another file system, under a name nobody asked for until it is whole. For `rename`
 //! alone.
 //!
-//! A copy has the content, the permissions and the times of what it was made from. Devices, pipes, sockets and other
+//! A copy has the content, the permissions, the times and, where its file system keeps them, the metadata of what it
+//! was made from. Devices, pipes, sockets and other
 //! file systems mounted inside stay where they are: a tree that holds one is not copied.
 
 use std::ffi::{CStr, CString};
@@ -17,6 +18,7 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstatat, futimens, mkdirat};
 use nix::sys::time::TimeSpec;
 use nix::unistd::{fdatasync, symlinkat, syncfs};
 
+use crate::files::metadata::Attributes;
 use crate::files::remove;
 
 /// Directories below each other; two descriptors are held for each.
@@ -110,7 +112,7 @@ impl Walk<'_> {
                         self.entry((&source, name), (&made, name), depth + 1)?;
                     }
                 }
-                dress(&made, &stat, 0o1777)?;
+                dress(&made, &source, &stat, 0o1777)?;
                 Ok(Some(Made::Directory(made)))
             }
             _ => Err(Errno::EXDEV.into()),
@@ -146,15 +148,19 @@ impl Walk<'_> {
             }
         }
         made.set_len(size)?;
-        dress(&made, stat, 0o777)?;
+        dress(&made, &source, stat, 0o777)?;
         Ok(made)
     }
 }
 
-/// Gives a copy the permissions and the times of its original.
-fn dress(made: impl AsFd, stat: &FileStat, bits: u32) -> nix::Result<()> {
+/// Gives a copy the metadata, the permissions and the times of its original.
+fn dress(made: impl AsFd, original: impl AsFd, stat: &FileStat, bits: u32) -> io::Result<()> {
+    match Attributes::of_open(&made)?.replace(&Attributes::of_open(&original)?.read()) {
+        Ok(()) | Err(Errno::EOPNOTSUPP) => {}
+        Err(error) => return Err(error.into()),
+    }
     fchmod(&made, Mode::from_bits_retain(stat.st_mode & bits))?;
     let accessed = TimeSpec::new(stat.st_atime, stat.st_atime_nsec);
     let modified = TimeSpec::new(stat.st_mtime, stat.st_mtime_nsec);
-    futimens(made, &accessed, &modified)
+    Ok(futimens(made, &accessed, &modified)?)
 }

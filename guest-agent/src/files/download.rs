@@ -22,7 +22,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 
 use crate::agent::Agent;
-use crate::exec::Account;
+use crate::exec::{Account, AccountNames};
 use crate::failure::Failure;
 use crate::files::location::Location;
 use crate::files::{archive, info, worker};
@@ -33,12 +33,13 @@ const BACKLOG: usize = 4;
 
 /// Carries out a download request on its stream.
 pub async fn download(agent: &Arc<Agent>, request: DownloadRequest, mut stream: Stream) {
-    let ticket = match worker::admit(agent).await {
+    let ticket = match worker::admit(agent, &request.user).await {
         Ok(ticket) => ticket,
         Err(failure) => return reply(stream, failure.into_response()).await,
     };
     let (pieces, mut outgoing) = mpsc::channel(BACKLOG);
-    let reading = tokio::spawn(worker::run(ticket, move |account| read(account, &request, pieces)));
+    let reading =
+        tokio::spawn(worker::run(ticket, move |account, names| read((account, names), &request, pieces)));
     while let Some(next) = outgoing.recv().await {
         let sent = async {
             stream.write_all(&next).await?;
@@ -60,11 +61,15 @@ pub async fn download(agent: &Arc<Agent>, request: DownloadRequest, mut stream: 
     }
 }
 
-fn read(account: &Account, request: &DownloadRequest, pieces: mpsc::Sender<Bytes>) -> Result<(), Failure> {
+fn read(
+    (account, names): (&Account, &AccountNames),
+    request: &DownloadRequest,
+    pieces: mpsc::Sender<Bytes>,
+) -> Result<(), Failure> {
     let at = Location::parse(&request.path, account)?;
     // Without blocking: a pipe nobody writes to must not hold up the worker.
     let file = File::from(at.open(OFlag::O_RDONLY | OFlag::O_NONBLOCK)?);
-    let info = info::of_open(request.path.clone(), &file).map_err(|error| at.failure(error))?;
+    let info = info::of_open(request.path.clone(), &file, names).map_err(|error| at.failure(error))?;
     let kind = FileKind::try_from(info.kind).unwrap_or_default();
     if kind == FileKind::Other {
         return Err(Failure::invalid(format!("{} is neither a file nor a directory", at.path().display())));

@@ -53,7 +53,24 @@ impl Location {
     /// # Errors
     /// What the system says.
     pub fn open(&self, flags: OFlag) -> Result<OwnedFd, Failure> {
-        open_at(&self.path, flags).map_err(|error| self.failure(error))
+        self.try_open(flags).map_err(|error| self.failure(error))
+    }
+
+    /// Like [`open`](Self::open), in the system's own words.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn try_open(&self, flags: OFlag) -> nix::Result<OwnedFd> {
+        open_at(&self.path, flags)
+    }
+
+    /// Like [`open`](Self::open) for flags that may make a file, with these permissions.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(&self, flags: OFlag, mode: Mode) -> Result<OwnedFd, Failure> {
+        let how = how(flags).mode(mode);
+        openat2(AT_FDCWD, &self.path, how).map_err(|error| self.failure(error))
     }
 
     /// The opened directory the last name of the path is in, and that name.
@@ -106,9 +123,12 @@ pub fn make_directories(path: &Path) -> nix::Result<OwnedFd> {
 }
 
 fn open_at(path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+    openat2(AT_FDCWD, path, how(flags))
+}
+
+fn how(flags: OFlag) -> OpenHow {
     // The kernel refuses what means nothing for a mere handle.
     let careful =
         if flags.contains(OFlag::O_PATH) { OFlag::O_CLOEXEC } else { OFlag::O_CLOEXEC | OFlag::O_NOCTTY };
-    let how = OpenHow::new().flags(flags | careful).resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
-    openat2(AT_FDCWD, path, how)
+    OpenHow::new().flags(flags | careful).resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS)
 }

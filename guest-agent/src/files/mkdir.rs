@@ -17,8 +17,8 @@ use crate::files::{info, worker};
 /// # Errors
 /// What the system says.
 pub async fn mkdir(agent: &Arc<Agent>, request: MkdirRequest) -> Result<FileInfo, Failure> {
-    let ticket = worker::admit(agent).await?;
-    worker::run(ticket, move |account| {
+    let ticket = worker::admit(agent, &request.user).await?;
+    worker::run(ticket, move |account, names| {
         let at = Location::parse(&request.path, account)?;
         let mode = Mode::from_bits_truncate(if request.mode == 0 { 0o755 } else { request.mode });
         let (dir, name) = if request.parents { at.make_parent()? } else { at.parent()? };
@@ -30,7 +30,7 @@ pub async fn mkdir(agent: &Arc<Agent>, request: MkdirRequest) -> Result<FileInfo
             Err(error) => return Err(at.failure(error)),
         }
         let made = at.open(OFlag::O_PATH | OFlag::O_DIRECTORY)?;
-        info::of_open(request.path, made).map_err(|error| at.failure(error))
+        info::of_open(request.path, made, names).map_err(|error| at.failure(error))
     })
     .await
 }

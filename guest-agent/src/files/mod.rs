@@ -1,7 +1,8 @@
-//! File operations of the supervisor, carried out with the rights of the sandbox's user and none of root's.
+//! File operations of the supervisor, carried out with the rights of the user they are asked for, which is the sandbox's
+//! unless somebody else is named.
 //!
-//! Every path is resolved by a thread that has given up the agent's rights over files, so a link planted by
-//! the sandbox leads nowhere its user could not go. One file per verb; `location` resolves, `worker` runs.
+//! Every path is resolved by a thread that has that user's rights over files and not the agent's, so a link planted by
+//! the sandbox leads nowhere the user could not go. One file per verb; `location` resolves, `worker` runs.
 
 mod archive;
 mod copy;
@@ -9,6 +10,7 @@ mod download;
 mod info;
 mod list;
 mod location;
+mod metadata;
 mod mkdir;
 mod remove;
 mod rename;
@@ -16,6 +18,7 @@ mod stat;
 mod upload;
 mod watch;
 mod worker;
+mod write;
 
 pub use download::download;
 pub use list::list;

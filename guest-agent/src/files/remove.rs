@@ -24,8 +24,8 @@ use crate::files::worker;
 /// # Errors
 /// What the system says.
 pub async fn remove(agent: &Arc<Agent>, request: RemoveRequest) -> Result<(), Failure> {
-    let ticket = worker::admit(agent).await?;
-    worker::run(ticket, move |account| {
+    let ticket = worker::admit(agent, &request.user).await?;
+    worker::run(ticket, move |account, _| {
         let at = Location::parse(&request.path, account)?;
         let (dir, name) = at.parent()?;
         let removed = if request.recursive {

@@ -48,8 +48,8 @@ async fn carry_out(
     request: RenameRequest,
     stop: Arc<AtomicBool>,
 ) -> Result<FileInfo, Failure> {
-    let ticket = worker::admit(agent).await?;
-    worker::run(ticket, move |account| {
+    let ticket = worker::admit(agent, &request.user).await?;
+    worker::run(ticket, move |account, names| {
         let from = Location::parse(&request.from, account)?;
         let to = Location::parse(&request.to, account)?;
         let both = format!("{} to {}", from.path().display(), to.path().display());
@@ -67,7 +67,7 @@ async fn carry_out(
             Err(Errno::EXDEV) => move_to.across(account, &both, &stop)?,
             done => done.map_err(|error| Failure::system(&both, &error.into()))?,
         }
-        info::of_entry(request.to, &target.0, target.1.as_c_str()).map_err(|error| to.failure(error))
+        info::of_entry(request.to, &target.0, &target.1, names).map_err(|error| to.failure(error))
     })
     .await
 }

@@ -15,16 +15,16 @@ use crate::files::{info, worker};
 /// # Errors
 /// What the system says.
 pub async fn stat(agent: &Arc<Agent>, request: StatRequest) -> Result<FileInfo, Failure> {
-    let ticket = worker::admit(agent).await?;
-    worker::run(ticket, move |account| {
+    let ticket = worker::admit(agent, &request.user).await?;
+    worker::run(ticket, move |account, names| {
         let at = Location::parse(&request.path, account)?;
         // A path that ends in no name, such as `/`, is no link.
         if request.follow || at.parent().is_err() {
             let file = at.open(OFlag::O_PATH)?;
-            return info::of_open(request.path, file).map_err(|error| at.failure(error));
+            return info::of_open(request.path, file, names).map_err(|error| at.failure(error));
         }
         let (dir, name) = at.parent()?;
-        info::of_entry(request.path, dir, name.as_c_str()).map_err(|error| at.failure(error))
+        info::of_entry(request.path, dir, &name, names).map_err(|error| at.failure(error))
     })
     .await
 }

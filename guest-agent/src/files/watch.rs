@@ -40,7 +40,7 @@ const SYNCS: usize = 16;
 
 /// Carries out a watch request on its stream.
 pub async fn watch(agent: &Arc<Agent>, request: WatchRequest, stream: Stream) {
-    let begun = worker::admit_watch(agent).and_then(|ticket| {
+    let begun = worker::admit_watch(agent, &request.user).and_then(|ticket| {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let bell = EventFd::from_flags(flags)
             .map_err(|error| Failure::internal("a watch has no descriptor", &error.into()))?;
@@ -53,7 +53,7 @@ pub async fn watch(agent: &Arc<Agent>, request: WatchRequest, stream: Stream) {
     let (told, mut outgoing) = mpsc::channel(BACKLOG);
     let (ask, asked) = mpsc::channel(SYNCS);
     let thread = Watching { bell: Arc::clone(&bell), told, asked };
-    let watching = tokio::spawn(worker::run(ticket, move |account| thread.run(account, &request)));
+    let watching = tokio::spawn(worker::run(ticket, move |account, _| thread.run(account, &request)));
     // The thread may wait in the kernel when the host goes.
     let _end = Ring(Arc::clone(&bell));
     let (mut from_host, mut to_host) = split(stream);

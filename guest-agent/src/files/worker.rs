@@ -1,4 +1,4 @@
-//! Runs blocking file work on a thread that has the rights of the sandbox's user.
+//! Runs blocking file work on a thread that has the rights of one user of the guest.
 //!
 //! `setfsuid` changes what one thread may do to files and nothing else: leaving user id 0 also drops the
 //! capabilities that override permissions. The rights come back before the thread serves anyone else.
@@ -11,7 +11,7 @@ use rekindle_protocol::wire::ErrorCode;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::agent::{Agent, Busy};
-use crate::exec::Account;
+use crate::exec::{Account, AccountNames};
 use crate::failure::Failure;
 use crate::restore::Sandbox;
 
@@ -19,55 +19,59 @@ use crate::restore::Sandbox;
 pub struct Ticket {
     /// Whose rights it has.
     pub account: Account,
+    /// What owners of files are called.
+    pub names: Arc<AccountNames>,
     /// The sandbox it is part of.
     pub sandbox: Arc<Sandbox>,
     _busy: Busy,
     _slot: OwnedSemaphorePermit,
 }
 
-/// Passes the gate and waits for a turn.
+/// Passes the gate and waits for a turn, on behalf of this user; an empty name means the sandbox's.
 ///
 /// # Errors
 /// When the gate is closed or the user does not exist.
-pub async fn admit(agent: &Arc<Agent>) -> Result<Ticket, Failure> {
-    let (sandbox, busy, account) = enter(agent)?;
+pub async fn admit(agent: &Arc<Agent>, user: &str) -> Result<Ticket, Failure> {
+    let (sandbox, busy, account) = enter(agent, user)?;
+    let names = agent.names.get();
     let slot = agent.file_slots.clone().acquire_owned().await;
     let slot = slot.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
-    Ok(Ticket { account, sandbox, _busy: busy, _slot: slot })
+    Ok(Ticket { account, names, sandbox, _busy: busy, _slot: slot })
 }
 
 /// Passes the gate for a watch, which lasts: it has a place of its own and waits for none.
 ///
 /// # Errors
 /// When the gate is closed, the user does not exist or there are as many watches as may be.
-pub fn admit_watch(agent: &Arc<Agent>) -> Result<Ticket, Failure> {
+pub fn admit_watch(agent: &Arc<Agent>, user: &str) -> Result<Ticket, Failure> {
     let slot = agent.watch_slots.clone().try_acquire_owned();
     let slot = slot.map_err(|_| {
         Failure::new(ErrorCode::Busy, format!("{MAX_WATCHES} directories are watched already"))
     })?;
-    let (sandbox, busy, account) = enter(agent)?;
-    Ok(Ticket { account, sandbox, _busy: busy, _slot: slot })
+    let (sandbox, busy, account) = enter(agent, user)?;
+    let names = agent.names.get();
+    Ok(Ticket { account, names, sandbox, _busy: busy, _slot: slot })
 }
 
-fn enter(agent: &Arc<Agent>) -> Result<(Arc<Sandbox>, Busy, Account), Failure> {
+fn enter(agent: &Arc<Agent>, user: &str) -> Result<(Arc<Sandbox>, Busy, Account), Failure> {
     let sandbox = agent.gate.pass()?;
     let busy = agent.begin();
     let account =
-        agent.default_account().map_err(|error| Failure::new(ErrorCode::NotFound, error.to_string()))?;
+        agent.account(user).map_err(|error| Failure::new(ErrorCode::NotFound, error.to_string()))?;
     Ok((sandbox, busy, account))
 }
 
-/// Runs `work` with the rights of the ticket's account.
+/// Runs `work` with the rights of the ticket's account; it gets that account, and what owners of files are called.
 ///
 /// # Errors
 /// What `work` fails with.
 pub async fn run<T: Send + 'static>(
     ticket: Ticket,
-    work: impl FnOnce(&Account) -> Result<T, Failure> + Send + 'static,
+    work: impl FnOnce(&Account, &AccountNames) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let task = tokio::task::spawn_blocking(move || {
         let _rights = Rights::assume(&ticket.account)?;
-        work(&ticket.account)
+        work(&ticket.account, &ticket.names)
     });
     task.await.unwrap_or_else(|error| Err(Failure::new(ErrorCode::Internal, error.to_string())))
 }

@@ -90,7 +90,7 @@ async fn nothing_is_answered_without_a_hello() {
     let early = [
         Op::Ping(Default::default()),
         Op::Execute(crate::harness::shell("echo early > early")),
-        Op::Stat(wire::StatRequest { path: "/".into(), follow: true }),
+        Op::Stat(wire::StatRequest { path: "/".into(), follow: true, user: String::new() }),
         Op::Upload(wire::UploadRequest { path: "early".into(), ..Default::default() }),
         Op::Poweroff(Default::default()),
     ];

@@ -217,7 +217,7 @@ async fn an_existing_file_is_replaced_whole_or_refused() {
     upload(&agent, b"file", b"new").await;
     assert_eq!(download(&agent, b"file").await, b"new");
     let careful = UploadOptions { mode: 0, must_not_exist: true, ..UploadOptions::default() };
-    let error = agent.client.upload_bytes(&path("file"), careful, b"newer", PATIENCE).await;
+    let error = agent.client.upload_bytes(&path("file"), careful.clone(), b"newer", PATIENCE).await;
     assert_eq!(error.expect_err("it exists").refusal(), Some(Refusal::AlreadyExists));
     assert_eq!(download(&agent, b"file").await, b"new");
     agent.client.upload_bytes(&path("other"), careful, b"first", PATIENCE).await.expect("it is new");

@@ -10,6 +10,7 @@ mod bad_input;
 mod concurrency;
 mod environment;
 mod execute;
+mod file_facts;
 mod files;
 mod footprint;
 mod gate;

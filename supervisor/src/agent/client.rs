@@ -20,9 +20,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument as _;
 
-use super::error::AgentError;
+use super::error::{AgentError, Refusal};
 use super::hello::Hello;
+use super::user::GuestUser;
 
+/// The minor protocol version that brought users, metadata, depths and writing in place.
+pub(super) const FILES_SINCE: u32 = 7;
 /// Transfers under way at once, kept apart so that they are not in the way of executions.
 const MAX_TRANSFERS: usize = 64;
 /// Short calls under way at once, kept apart so that a full house of executions can still be signalled.
@@ -43,6 +46,8 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 pub struct AgentClient {
     pub(super) session: Arc<Session>,
     pub(super) hello: Arc<Hello>,
+    /// Whose rights over files this handle has.
+    pub(super) user: GuestUser,
 }
 
 impl AgentClient {
@@ -50,6 +55,41 @@ impl AgentClient {
     #[must_use]
     pub fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    /// The same agent, whose files are looked at and changed with this user's rights from now on.
+    #[must_use]
+    pub fn as_user(&self, user: GuestUser) -> Self {
+        Self { user, ..self.clone() }
+    }
+
+    /// Whether the agent heeds what only later versions of the protocol have: an older one would ignore it, and is not
+    /// asked.
+    ///
+    /// # Errors
+    /// A refusal, where it would not.
+    pub(super) fn heeds(
+        &self,
+        operation: &'static str,
+        what: &str,
+        since_minor: u32,
+    ) -> Result<(), AgentError> {
+        if self.hello.version.minor >= since_minor {
+            return Ok(());
+        }
+        let message = format!("the agent does not know {what}: the template has to be built again");
+        Err(AgentError::Refused { operation, kind: Refusal::UnknownRequest, message })
+    }
+
+    /// The user's name for a request about files.
+    ///
+    /// # Errors
+    /// A refusal by name, where the agent would use the sandbox's own user.
+    pub(super) fn wire_user(&self, operation: &'static str) -> Result<String, AgentError> {
+        if self.user != GuestUser::User {
+            self.heeds(operation, "other users for files", FILES_SINCE)?;
+        }
+        Ok(self.user.to_wire())
     }
 
     /// Completes when the session is over.

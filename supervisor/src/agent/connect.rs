@@ -12,6 +12,7 @@ use super::client::{AgentClient, Session};
 use super::error::{AgentError, ConnectError, Refusal};
 use super::hello::Hello;
 use super::patience::deadline;
+use super::user::GuestUser;
 use crate::host::untrusted::printable;
 
 /// The operation's name in errors.
@@ -42,7 +43,7 @@ impl AgentClient {
             return Err(ConnectError::Version { host: VERSION.into(), agent: agent.into() });
         }
         let hello = Hello::from_wire(&answer).map_err(nonsense)?;
-        Ok(Self { session: Session::start(io), hello: Arc::new(hello) })
+        Ok(Self { session: Session::start(io), hello: Arc::new(hello), user: GuestUser::default() })
     }
 }
 

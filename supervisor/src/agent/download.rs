@@ -43,7 +43,8 @@ impl AgentClient {
         patience: TransferPatience,
     ) -> Result<Downloaded, AgentError> {
         // On the wire 0 means no limit; here it means nothing but empty files.
-        let request = DownloadRequest { path: path.to_wire(), max_bytes: max_bytes.max(1) };
+        let user = self.wire_user(DOWNLOAD)?;
+        let request = DownloadRequest { path: path.to_wire(), max_bytes: max_bytes.max(1), user };
         let total = deadline(patience.total);
         let start = total.min(deadline(patience.stall));
         let mut operation = self.begin(DOWNLOAD, Lane::Transfer, Op::Download(request), start).await?;

@@ -1,10 +1,11 @@
 //! A file of a guest's, as its agent describes it.
 
-use rekindle_protocol::limits::MAX_PATH_BYTES;
+use rekindle_protocol::limits::{MAX_OWNER_BYTES, MAX_PATH_BYTES};
 use rekindle_protocol::wire;
 use serde::Serialize;
 
 use super::digest::Digest;
+use super::metadata::FileMetadata;
 use super::path::GuestPath;
 
 /// All permission bits there are.
@@ -13,7 +14,8 @@ const PERMISSIONS: u32 = 0o7777;
 /// A file as stat(2) sees it inside the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileInfo {
-    /// In listings the name, elsewhere the path as it was asked for.
+    /// In listings the name, or of what is further below the path from the directory; elsewhere the path as it was
+    /// asked for.
     pub path: GuestPath,
     /// Its kind.
     pub kind: FileKind,
@@ -27,9 +29,21 @@ pub struct FileInfo {
     pub gid: u32,
     /// Last change of the content, nanoseconds since 1970.
     pub modified_nanos: i64,
-    /// Where a symbolic link points.
+    /// What the guest calls the owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// What the guest calls the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Where a symbolic link points, as it is written there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_target: Option<GuestPath>,
+    /// What a symbolic link leads to in the end, where it leads anywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_kind: Option<FileKind>,
+    /// What is noted at it.
+    #[serde(skip_serializing_if = "FileMetadata::is_empty")]
+    pub metadata: FileMetadata,
     /// SHA-256 of the content, after an upload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Digest>,
@@ -55,21 +69,14 @@ impl FileInfo {
         Self::checked(path.clone(), info)
     }
 
-    /// Checks the description of a directory's entry.
-    pub(crate) fn entry(info: &wire::FileInfo) -> Result<Self, &'static str> {
-        let name = GuestPath::entry(&info.path).ok_or("an entry with an impossible name")?;
+    /// Checks the description of an entry in a listing of so many levels.
+    pub(crate) fn entry(info: &wire::FileInfo, depth: u32) -> Result<Self, &'static str> {
+        let name = GuestPath::below(&info.path, depth).ok_or("an entry with an impossible name")?;
         Self::checked(name, info)
     }
 
     fn checked(path: GuestPath, info: &wire::FileInfo) -> Result<Self, &'static str> {
-        use wire::FileKind as Kind;
-        let kind = match Kind::try_from(info.kind) {
-            Ok(Kind::File) => FileKind::File,
-            Ok(Kind::Directory) => FileKind::Directory,
-            Ok(Kind::Symlink) => FileKind::Symlink,
-            Ok(Kind::Other) => FileKind::Other,
-            Ok(Kind::Unspecified) | Err(_) => return Err("a file of no known kind"),
-        };
+        let kind = known(info.kind)?.ok_or("a file of no known kind")?;
         let link_target = match &info.link_target {
             none if none.is_empty() => None,
             long if long.len() > MAX_PATH_BYTES => return Err("a link to an overlong path"),
@@ -83,11 +90,38 @@ impl FileInfo {
             uid: info.uid,
             gid: info.gid,
             modified_nanos: info.modified_nanos,
+            owner: owner(&info.owner)?,
+            group: owner(&info.group)?,
             link_target,
+            link_kind: match known(info.link_kind)? {
+                Some(FileKind::Symlink) => return Err("a link that leads to a link in the end"),
+                leads_to => leads_to.filter(|_| kind == FileKind::Symlink),
+            },
+            metadata: FileMetadata::told(&info.metadata).map_err(|_| "impossible metadata")?,
             // Made by the host, for what it has moved itself.
             sha256: None,
         })
     }
+}
+
+/// A kind; `None` where none is told.
+fn known(kind: i32) -> Result<Option<FileKind>, &'static str> {
+    use wire::FileKind as Kind;
+    Ok(match Kind::try_from(kind) {
+        Ok(Kind::File) => Some(FileKind::File),
+        Ok(Kind::Directory) => Some(FileKind::Directory),
+        Ok(Kind::Symlink) => Some(FileKind::Symlink),
+        Ok(Kind::Other) => Some(FileKind::Other),
+        Ok(Kind::Unspecified) => None,
+        Err(_) => return Err("a file of no known kind"),
+    })
+}
+
+fn owner(name: &str) -> Result<Option<String>, &'static str> {
+    if name.len() > MAX_OWNER_BYTES || name.chars().any(char::is_control) {
+        return Err("an owner with an impossible name");
+    }
+    Ok((!name.is_empty()).then(|| name.to_owned()))
 }
 
 #[cfg(test)]
@@ -105,7 +139,7 @@ mod tests {
             link_target: frame.slice(4..11),
             ..wire::FileInfo::default()
         };
-        let kept = FileInfo::entry(&info).expect("an entry");
+        let kept = FileInfo::entry(&info, 1).expect("an entry");
         drop(info);
         assert_eq!(kept.path.as_bytes(), b"name");
         assert_eq!(kept.link_target.as_ref().map(GuestPath::as_bytes), Some(&b"/target"[..]));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rekindle_protocol::wire::{MkdirRequest, request::Op, response::Reply};
 
 use super::client::AgentClient;
-use super::error::{AgentError, Refusal};
+use super::error::AgentError;
 use super::file::FileInfo;
 use super::path::GuestPath;
 
@@ -37,15 +37,11 @@ impl AgentClient {
     ) -> Result<FileInfo, AgentError> {
         const MKDIR: &str = "mkdir";
         let MkdirOptions { mode, parents, must_not_exist } = options;
-        if parents && must_not_exist && self.hello().version.minor < MUST_NOT_EXIST_SINCE {
-            return Err(AgentError::Refused {
-                operation: MKDIR,
-                kind: Refusal::UnknownRequest,
-                message: "the agent does not know must_not_exist: the template has to be built again"
-                    .to_owned(),
-            });
+        if parents && must_not_exist {
+            self.heeds(MKDIR, "must_not_exist", MUST_NOT_EXIST_SINCE)?;
         }
-        let request = MkdirRequest { path: path.to_wire(), parents, mode, must_not_exist };
+        let user = self.wire_user(MKDIR)?;
+        let request = MkdirRequest { path: path.to_wire(), parents, mode, must_not_exist, user };
         match self.call(MKDIR, Op::Mkdir(request), within).await? {
             (operation, Reply::File(info)) => {
                 FileInfo::of(path, &info).map_err(|what| operation.violated(what))

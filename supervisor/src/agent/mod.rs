@@ -16,6 +16,7 @@ mod file;
 mod finished;
 mod hello;
 mod list;
+mod metadata;
 mod mkdir;
 mod operation;
 mod path;
@@ -26,6 +27,7 @@ mod rename;
 mod stat;
 mod stdin;
 mod upload;
+mod user;
 mod watch;
 
 #[cfg(test)]
@@ -41,13 +43,17 @@ pub use file::{FileInfo, FileKind};
 pub use finished::{Diagnosis, DiagnosisKind, Finished, Interpreter, Outcome, Output, OutputStream, Usage};
 pub use hello::{Capabilities, Hello, KillScope, ProtocolVersion};
 pub use list::Listing;
+pub use metadata::FileMetadata;
 pub use mkdir::MkdirOptions;
 pub use path::{GuestPath, InvalidPath};
 pub use patience::{ExecutePatience, TransferPatience};
 pub use port::PortStream;
 pub use stdin::{StdinClosed, StdinWriter};
 pub use upload::UploadOptions;
+pub use user::{GuestUser, UnknownUser};
 pub use watch::{FileEvent, FileEventKind, Watcher};
+
+pub use rekindle_protocol::metadata::InvalidMetadata;
 
 /// Requests are written in the protocol's own words: they come from the host, which is trusted.
 pub use rekindle_protocol::wire::{

@@ -58,16 +58,16 @@ impl GuestPath {
         Self::new(Bytes::copy_from_slice(bytes))
     }
 
-    /// Checks the name of a directory's entry, as an agent tells it.
-    pub(crate) fn entry(name: &[u8]) -> Option<Self> {
-        let plain = !name.contains(&b'/') && name != b"." && name != b"..";
-        Self::told(name).ok().filter(|_| plain)
-    }
-
-    /// Checks a path below a directory, as an agent tells it: names, and nothing that leads elsewhere.
-    pub(crate) fn below(path: &[u8]) -> Option<Self> {
-        let plain = path.split(|byte| *byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."));
-        Self::told(path).ok().filter(|_| plain)
+    /// Checks the path of an entry from the directory that was listed, as an agent tells it: at most so many names.
+    pub(crate) fn below(path: &[u8], depth: u32) -> Option<Self> {
+        let mut names = 0_u32;
+        for name in path.split(|byte| *byte == b'/') {
+            names = names.saturating_add(1);
+            if name.is_empty() || name == b"." || name == b".." || names > depth {
+                return None;
+            }
+        }
+        Self::told(path).ok()
     }
 
     /// This path below a directory.
@@ -130,9 +130,13 @@ mod tests {
     #[test]
     fn an_entry_never_leads_out_of_its_directory() {
         for name in ["", ".", "..", "a/b", "/", "../x"] {
-            assert_eq!(GuestPath::entry(name.as_bytes()), None, "{name:?}");
+            assert_eq!(GuestPath::below(name.as_bytes(), 1), None, "{name:?}");
         }
-        assert!(GuestPath::entry(b"...").is_some());
+        assert!(GuestPath::below(b"...", 1).is_some());
+        for path in ["/a", "a/", "a//b", "a/..", "../a", "a/./b", "a/b/c", "a/\0"] {
+            assert_eq!(GuestPath::below(path.as_bytes(), 2), None, "{path:?}");
+        }
+        assert!(GuestPath::below(b"a/...", 2).is_some());
     }
 
     #[test]

@@ -19,6 +19,8 @@ impl AgentClient {
         recursive: bool,
         within: Duration,
     ) -> Result<(), AgentError> {
-        self.command("remove", Op::Remove(RemoveRequest { path: path.to_wire(), recursive }), within).await
+        let user = self.wire_user("remove")?;
+        let request = RemoveRequest { path: path.to_wire(), recursive, user };
+        self.command("remove", Op::Remove(request), within).await
     }
 }

@@ -23,7 +23,8 @@ impl AgentClient {
         must_not_exist: bool,
         within: Duration,
     ) -> Result<FileInfo, AgentError> {
-        let request = RenameRequest { from: from.to_wire(), to: to.to_wire(), must_not_exist };
+        let user = self.wire_user("rename")?;
+        let request = RenameRequest { from: from.to_wire(), to: to.to_wire(), must_not_exist, user };
         match self.call("rename", Op::Rename(request), within).await? {
             (operation, Reply::File(info)) => {
                 FileInfo::of(to, &info).map_err(|what| operation.violated(what))

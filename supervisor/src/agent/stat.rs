@@ -20,7 +20,7 @@ impl AgentClient {
         follow: bool,
         within: Duration,
     ) -> Result<FileInfo, AgentError> {
-        let request = StatRequest { path: path.to_wire(), follow };
+        let request = StatRequest { path: path.to_wire(), follow, user: self.wire_user("stat")? };
         match self.call("stat", Op::Stat(request), within).await? {
             (operation, Reply::File(info)) => {
                 FileInfo::of(path, &info).map_err(|what| operation.violated(what))

@@ -12,10 +12,11 @@ use rekindle_protocol::{frame, mux};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, WriteHalf};
 use tokio::time::{timeout, timeout_at};
 
-use super::client::{AgentClient, Lane};
+use super::client::{AgentClient, FILES_SINCE, Lane};
 use super::digest::Summing;
 use super::error::AgentError;
 use super::file::FileInfo;
+use super::metadata::FileMetadata;
 use super::operation::Operation;
 use super::path::GuestPath;
 use super::patience::{TransferPatience, deadline};
@@ -24,7 +25,7 @@ use super::patience::{TransferPatience, deadline};
 const UPLOAD: &str = "upload";
 
 /// How a file is written.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct UploadOptions {
     /// Permission bits; 0 means 0644.
     pub mode: u32,
@@ -32,6 +33,10 @@ pub struct UploadOptions {
     pub must_not_exist: bool,
     /// Bytes that will follow, where that is known: room for them is set aside at once.
     pub size: Option<u64>,
+    /// What the file's metadata is from now on; what it had before is gone.
+    pub metadata: FileMetadata,
+    /// Write into the file that is there, through links. What breaks off then leaves what had arrived.
+    pub in_place: bool,
 }
 
 /// What was sent.
@@ -50,10 +55,11 @@ enum Sent {
 }
 
 impl AgentClient {
-    /// Writes everything `source` yields to a file. When it fails, or is abandoned, nothing is left behind.
+    /// Writes everything `source` yields to a file. When it fails, or is abandoned, nothing is left behind, unless a
+    /// file was written in place.
     ///
     /// # Errors
-    /// See [`AgentError`].
+    /// See [`AgentError`]. Agents before protocol 3.7 know neither metadata nor writing in place, and are not asked.
     pub async fn upload(
         &self,
         path: &GuestPath,
@@ -61,11 +67,17 @@ impl AgentClient {
         source: impl AsyncRead + Unpin,
         patience: TransferPatience,
     ) -> Result<FileInfo, AgentError> {
+        if options.in_place || !options.metadata.is_empty() {
+            self.heeds(UPLOAD, "metadata and writing in place", FILES_SINCE)?;
+        }
         let request = UploadRequest {
             path: path.to_wire(),
             mode: options.mode,
             must_not_exist: options.must_not_exist,
             size: options.size.unwrap_or(0),
+            metadata: options.metadata.to_wire(),
+            in_place: options.in_place,
+            user: self.wire_user(UPLOAD)?,
         };
         let total = deadline(patience.total);
         let start = total.min(deadline(patience.stall));

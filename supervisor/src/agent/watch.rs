@@ -80,7 +80,7 @@ impl AgentClient {
             });
         }
         let deadline = deadline(within);
-        let request = WatchRequest { path: path.to_wire(), recursive };
+        let request = WatchRequest { path: path.to_wire(), recursive, user: self.wire_user(WATCH)? };
         let mut operation = self.begin(WATCH, Lane::Watch, Op::Watch(request), deadline).await?;
         let Some(writer) = operation.take_writer() else {
             return Err(operation.invalid("its input is written elsewhere"));
@@ -157,7 +157,7 @@ fn event(event: &wire::FileEvent) -> Result<FileEvent, &'static str> {
         Ok(Kind::Changed) => FileEventKind::Changed,
         Ok(Kind::Unspecified) | Err(_) => return Err("a change of no known kind"),
     };
-    let path = GuestPath::below(&event.path).ok_or("a change of an impossible path")?;
+    let path = GuestPath::below(&event.path, u32::MAX).ok_or("a change of an impossible path")?;
     Ok(FileEvent { path, kind })
 }
 

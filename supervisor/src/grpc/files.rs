@@ -43,9 +43,15 @@ impl Files for FilesApi {
             return record.close(Err(invalid("the first message must name the file")));
         };
         record.about(&file.sandbox);
-        let options = UploadOptions { mode: file.mode, must_not_exist: file.must_not_exist, size: file.size };
-        let uploaded = match requests::path(file.path) {
-            Ok(path) => {
+        let options = requests::metadata(file.metadata).map(|metadata| UploadOptions {
+            mode: file.mode,
+            must_not_exist: file.must_not_exist,
+            size: file.size,
+            metadata,
+            in_place: file.in_place,
+        });
+        let uploaded = match requests::path(file.path).and_then(|path| Ok((path, options?))) {
+            Ok((path, options)) => {
                 let content = transfer::content(parts, file.size);
                 record.bounded(self.service.upload(&caller, &file.sandbox, &path, options, content)).await
             }
@@ -75,7 +81,7 @@ impl Files for FilesApi {
         request: Request<v1::ListFilesRequest>,
     ) -> Result<Response<v1::ListFilesResponse>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
-        let v1::ListFilesRequest { sandbox, path, max_entries } = request.into_inner();
+        let v1::ListFilesRequest { sandbox, path, max_entries, depth } = request.into_inner();
         record.about(&sandbox);
         // Relative paths begin in the user's home.
         let path = if path.is_empty() {
@@ -84,7 +90,10 @@ impl Files for FilesApi {
             requests::path(path)
         };
         let listing = match path {
-            Ok(path) => record.bounded(self.service.list_files(&caller, &sandbox, &path, max_entries)).await,
+            Ok(path) => {
+                let listing = self.service.list_files(&caller, &sandbox, &path, depth, max_entries);
+                record.bounded(listing).await
+            }
             Err(error) => Err(error),
         };
         record.close(listing.map(|listing| {

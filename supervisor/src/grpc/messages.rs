@@ -199,7 +199,7 @@ fn output(output: &Output) -> v1::Output {
 
 /// A file.
 pub(super) fn file(info: &FileInfo) -> v1::FileInfo {
-    let kind = match info.kind {
+    let kind = |kind| match kind {
         FileKind::File => v1::FileKind::File,
         FileKind::Directory => v1::FileKind::Directory,
         FileKind::Symlink => v1::FileKind::Symlink,
@@ -207,7 +207,7 @@ pub(super) fn file(info: &FileInfo) -> v1::FileInfo {
     };
     v1::FileInfo {
         path: bytes(info.path.as_bytes()),
-        kind: kind.into(),
+        kind: kind(info.kind).into(),
         size: info.size,
         mode: info.mode,
         uid: info.uid,
@@ -215,6 +215,10 @@ pub(super) fn file(info: &FileInfo) -> v1::FileInfo {
         modified_at: Some(modified(info.modified_nanos)),
         link_target: info.link_target.as_ref().map(|path| bytes(path.as_bytes())).unwrap_or_default(),
         sha256: info.sha256.as_ref().map(|digest| bytes(&digest.0)).unwrap_or_default(),
+        owner: info.owner.clone().unwrap_or_default(),
+        group: info.group.clone().unwrap_or_default(),
+        link_kind: info.link_kind.map_or(v1::FileKind::Unspecified, kind).into(),
+        metadata: info.metadata.pairs().clone(),
     }
 }
 

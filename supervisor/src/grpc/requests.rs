@@ -1,12 +1,13 @@
 //! A caller's words, checked and put into the service's.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use rekindle_api::time::from_duration;
 use rekindle_api::v1;
 
-use crate::agent::{Code, Command, GuestPath, Language, Program, TerminalSize};
+use crate::agent::{Code, Command, FileMetadata, GuestPath, Language, Program, TerminalSize};
 use crate::service::{AtTimeout, CreateSpec, ExecuteSpec, ServiceError};
 
 /// The largest terminal anyone has.
@@ -97,4 +98,9 @@ pub(super) fn terminal(size: v1::TerminalSize) -> Result<TerminalSize, ServiceEr
 /// A path in a sandbox.
 pub(super) fn path(bytes: Bytes) -> Result<GuestPath, ServiceError> {
     GuestPath::new(bytes).map_err(|error| invalid(error.to_string()))
+}
+
+/// What is to be noted at a file.
+pub(super) fn metadata(pairs: BTreeMap<String, String>) -> Result<FileMetadata, ServiceError> {
+    FileMetadata::new(pairs).map_err(|error| invalid(error.to_string()))
 }

@@ -24,7 +24,7 @@ const REMOVE: Duration = Duration::from_secs(600);
 const MOVE: Duration = Duration::from_secs(600);
 
 impl Service {
-    /// Writes one file, whole or not at all: it is on the sandbox's disk when this returns. While the host's disk is
+    /// Writes one file, whole or, unless it is written in place, not at all: it is on the sandbox's disk when this returns. While the host's disk is
     /// nearly full, nothing is taken that might not be.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Service {
         done
     }
 
-    /// Lists a directory.
+    /// Lists a directory, and so many levels below it: 0 and 1 mean the directory alone.
     ///
     /// # Errors
     /// See [`ServiceError`].
@@ -88,10 +88,11 @@ impl Service {
         caller: &Caller,
         sandbox: &str,
         path: &GuestPath,
+        depth: u32,
         max_entries: u32,
     ) -> Result<Listing, ServiceError> {
         let call = self.file_call(caller, sandbox, "list_files", path)?;
-        let done = call.wait(call.sandbox().vm.agent().list(path, max_entries, LOOK)).await;
+        let done = call.wait(call.sandbox().vm.agent().list_tree(path, depth, max_entries, LOOK)).await;
         call.done(&done);
         done
     }

@@ -1,5 +1,7 @@
 //! Files: up and down whole, or not at all.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use rekindle_api::v1::timeline_outcome::Outcome as Came;
 use rekindle_api::v1::{
@@ -99,6 +101,7 @@ async fn a_file_goes_up_and_comes_down_with_its_sum() {
         sandbox: id.clone(),
         path: path.to_owned().into(),
         max_entries: 0,
+        depth: 0,
     };
     for (path, name) in [("", "deep"), ("deep", "data"), ("/home/user/deep", "data")] {
         let entries = client.files.list(list(path)).await.expect("listed").into_inner().entries;
@@ -124,6 +127,38 @@ async fn a_file_goes_up_and_comes_down_with_its_sum() {
     let usage = usage.expect("usage");
     let moved = 1 + 128 * 1024 + 4 * 1024 * 1024 + 17;
     assert_eq!((usage.bytes_in, usage.bytes_out), (moved, moved + archive.len() as u64));
+}
+
+#[tokio::test]
+async fn owners_metadata_levels_and_writing_in_place_come_through() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, _guest) = place.sandbox(&mut client).await;
+    let metadata = BTreeMap::from([("author".to_owned(), "mish".to_owned())]);
+    let start = v1::UploadFileStart { mode: 0o600, metadata: metadata.clone(), ..file(&id, "d/e/file") };
+    let sent = upload(&mut client, start, &"one".into()).await.expect("uploaded").into_inner();
+    assert_eq!((&sent.metadata, sent.owner.as_str(), sent.group.as_str()), (&metadata, "user", "user"));
+    let list = v1::ListFilesRequest { sandbox: id.clone(), depth: 2, ..Default::default() };
+    let entries = client.files.list(list.clone()).await.expect("listed").into_inner().entries;
+    assert_eq!(entries.iter().map(|entry| &entry.path[..]).collect::<Vec<_>>(), [&b"d"[..], b"d/e"]);
+    let deeper = client.files.list(v1::ListFilesRequest { depth: 9, ..list }).await;
+    let entries = deeper.expect("listed").into_inner().entries;
+    assert_eq!((&entries[2].path[..], &entries[2].metadata), (&b"d/e/file"[..], &metadata));
+    // In place the permissions stay; what was noted does not.
+    let start = v1::UploadFileStart { mode: 0o644, in_place: true, ..file(&id, "d/e/file") };
+    let sent = upload(&mut client, start, &"two".into()).await.expect("uploaded").into_inner();
+    assert_eq!((sent.mode, sent.metadata.is_empty()), (0o600, true));
+    for (name, value) in [("", "x"), ("a b", "x"), ("a", "\n"), ("a", &"x".repeat(4000))] {
+        let metadata = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let start = v1::UploadFileStart { metadata, ..file(&id, "never") };
+        refused(
+            upload(&mut client, start, &"x".into()).await,
+            Code::InvalidArgument,
+            ErrorReason::InvalidRequest,
+        );
+    }
+    let never = v1::StatFileRequest { sandbox: id, path: "never".into() };
+    refused(client.files.stat(never).await, Code::NotFound, ErrorReason::NotFound);
 }
 
 #[tokio::test]

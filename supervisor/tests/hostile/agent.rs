@@ -181,9 +181,11 @@ async fn kind_of_call(
         }
         5 => {
             let most = random.pick(&[0, 1, 100]);
-            let listing = service.list_files(caller, id, &path, most).await?;
+            let depth = random.pick(&[0, 1, 3]);
+            let listing = service.list_files(caller, id, &path, depth, most).await?;
             assert!(listing.entries.len() <= if most == 0 { 10_000 } else { most as usize });
-            assert!(listing.entries.iter().all(|entry| !entry.path.as_bytes().contains(&b'/')));
+            let levels = |path: &[u8]| path.split(|byte| *byte == b'/').count() as u32;
+            assert!(listing.entries.iter().all(|entry| levels(entry.path.as_bytes()) <= depth.max(1)));
         }
         6 => drop(service.stat(caller, id, &path).await?),
         7 => drop(service.make_dir(caller, id, &path, MkdirOptions::default()).await?),

@@ -49,6 +49,39 @@ async fn a_file_goes_in_and_comes_out() {
 }
 
 #[tokio::test]
+async fn metadata_is_noted_shown_and_gone_with_the_next_content() {
+    let place = Place::new().await;
+    let sandbox = Sandbox::new(&place).await;
+    let octets = ("content-type", "application/octet-stream");
+    let write = async |headers: &[(&str, &str)]| {
+        let headers = sandbox.headers(&[&[octets], headers].concat());
+        place.ask("POST", "/files?path=d/noted", &headers, "x").await
+    };
+    let written = write(&[("X-Metadata-Author", "mish"), ("x-metadata-purpose", "a test")]).await;
+    let noted = json!({"author": "mish", "purpose": "a test"});
+    assert_eq!(written.body[0]["metadata"], noted, "{written:?}");
+    let stat = async || {
+        sandbox.done("filesystem.Filesystem/Stat", &json!({"path": "d/noted"})).await["entry"].clone()
+    };
+    assert_eq!(stat().await["metadata"], noted);
+    let listed = sandbox.done("filesystem.Filesystem/ListDir", &json!({"path": "d"})).await;
+    assert_eq!(listed["entries"][0]["metadata"], noted);
+    let moved = json!({"source": "d/noted", "destination": "d/moved"});
+    let moved = sandbox.done("filesystem.Filesystem/Move", &moved).await;
+    assert_eq!(moved["entry"]["metadata"], noted);
+    write(&[("x-metadata-a", "b")]).await;
+    assert_eq!(write(&[]).await.body[0].get("metadata"), None);
+    assert_eq!(stat().await.get("metadata"), None);
+    // Beyond the bounds nothing is written.
+    let long = "v".repeat(4000);
+    write(&[("x-metadata-a", &long)]).await.refused(400);
+    write(&[("x-metadata-", "v")]).await.refused(400);
+    let names: Vec<String> = (0..33).map(|n| format!("x-metadata-{n}")).collect();
+    let many: Vec<_> = names.iter().map(|name| (name.as_str(), "v")).collect();
+    assert!(write(&many).await.refused(400).contains("32"));
+}
+
+#[tokio::test]
 async fn a_form_brings_several_files() {
     let place = Place::new().await;
     let sandbox = Sandbox::new(&place).await;

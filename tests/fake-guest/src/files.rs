@@ -31,6 +31,15 @@ struct Node {
     content: Option<Bytes>,
     mode: u32,
     modified: i64,
+    /// Who made it.
+    owner: u32,
+    metadata: Vec<wire::FileMetadata>,
+}
+
+impl Node {
+    fn new(content: Option<Bytes>, mode: u32) -> Self {
+        Self { content, mode, modified: now(), owner: USER, metadata: Vec::new() }
+    }
 }
 
 /// A tree of files. Parents of every path exist.
@@ -67,7 +76,7 @@ impl Files {
         }
         self.make_directory(&parent, 0o755);
         let mode = if mode == 0 { 0o644 } else { mode };
-        let node = Node { content: Some(content), mode, modified: now() };
+        let node = Node::new(Some(content), mode);
         if self.nodes.insert(path.clone(), node).is_none() {
             self.note(&path, Kind::Created);
         }
@@ -144,16 +153,21 @@ impl Files {
         Ok(())
     }
 
-    /// The entries of a directory, sorted by name, named by it.
-    fn entries(&self, path: &[u8]) -> Result<Vec<wire::FileInfo>, Refused> {
+    /// The entries of a directory and of those below it, so many levels, named by their path from it.
+    fn entries(&self, path: &[u8], depth: usize) -> Result<Vec<wire::FileInfo>, Refused> {
         let path = absolute(path);
         let node = self.nodes.get(&path).ok_or(NOT_FOUND)?;
         if node.content.is_some() {
             return Err((ErrorCode::NotADirectory, "it is no directory"));
         }
         let skip = prefix(&path).len();
-        let direct = self.below(&path).filter(|(below, _)| !below[skip..].contains(&b'/'));
-        Ok(direct.map(|(path, node)| info(&path[skip..], node)).collect())
+        let level = |below: &[u8]| below[skip..].split(|byte| *byte == b'/').count();
+        let mut found: Vec<_> = self.below(&path).filter(|(below, _)| level(below) <= depth).collect();
+        // By name within a directory, each directory before what is in it.
+        found.sort_by(|(one, _), (other, _)| {
+            one.split(|byte| *byte == b'/').cmp(other.split(|byte| *byte == b'/'))
+        });
+        Ok(found.into_iter().map(|(path, node)| info(&path[skip..], node)).collect())
     }
 
     /// A directory as a tar archive.
@@ -188,7 +202,7 @@ impl Files {
 
     /// What the paths below a directory begin with.
     pub(crate) fn directory(&self, path: &[u8]) -> Result<Vec<u8>, Refused> {
-        self.entries(path)?;
+        self.entries(path, 1)?;
         Ok(prefix(&absolute(path)))
     }
 
@@ -212,7 +226,7 @@ impl Files {
         let mut path = path;
         let mut mode = mode;
         while !self.nodes.contains_key(path) {
-            self.nodes.insert(path.to_vec(), Node { content: None, mode, modified: now() });
+            self.nodes.insert(path.to_vec(), Node::new(None, mode));
             self.note(path, Kind::Created);
             mode = 0o755;
             path = parent(path);
@@ -255,12 +269,18 @@ fn info(path: &[u8], node: &Node) -> wire::FileInfo {
         kind: kind.into(),
         size: node.content.as_ref().map_or(0, |content| content.len() as u64),
         mode: node.mode,
-        uid: USER,
-        gid: USER,
+        uid: node.owner,
+        gid: node.owner,
         modified_nanos: node.modified,
-        link_target: Bytes::new(),
-        checksum: 0,
+        owner: name(node.owner),
+        group: name(node.owner),
+        metadata: node.metadata.clone(),
+        ..wire::FileInfo::default()
     }
+}
+
+fn name(id: u32) -> String {
+    if id == USER { "user".into() } else { "root".into() }
 }
 
 fn now() -> i64 {
@@ -301,7 +321,13 @@ fn store(
     if request.must_not_exist && files.stat(&request.path).is_ok() {
         return Err((ErrorCode::AlreadyExists, "the path exists"));
     }
+    let before = files.nodes.get(&absolute(&request.path)).filter(|_| request.in_place).cloned();
     files.put(&request.path, content, request.mode)?;
+    if let Some(node) = files.nodes.get_mut(&absolute(&request.path)) {
+        let root = if request.user == "root" { 0 } else { USER };
+        (node.mode, node.owner) = before.map_or((node.mode, root), |before| (before.mode, before.owner));
+        node.metadata.clone_from(&request.metadata);
+    }
     Ok(wire::FileInfo { checksum, ..files.stat(&request.path)? })
 }
 
@@ -336,7 +362,7 @@ pub(crate) async fn download(guest: &Guest, request: &wire::DownloadRequest, mut
 
 /// Lists a directory in parts.
 pub(crate) async fn list(guest: &Guest, request: &wire::ListRequest, mut stream: Stream) {
-    let listed = guest.files().entries(&request.path);
+    let listed = guest.files().entries(&request.path, request.depth.max(1) as usize);
     let mut entries = match listed {
         Ok(entries) => entries,
         Err(refused) => return finish(stream, Err(refused)).await,

@@ -21,7 +21,7 @@ use rekindle_protocol::wire::{ErrorCode, FileEvent};
 
 use crate::failure::Failure;
 use crate::files::location::Location;
-use crate::files::upload::TEMPORARY_PREFIX;
+use crate::files::write::TEMPORARY_PREFIX;
 
 /// Names that looking into new directories may find at once; more end the watch.
 const MAX_FOUND: usize = 65_536;
@@ -38,6 +38,8 @@ pub struct Tree {
     directories: HashMap<WatchDescriptor, PathBuf>,
     /// Found by looking: the kernel may tell of them too.
     found: HashSet<(WatchDescriptor, OsString)>,
+    /// Uploads that get their name: what the kernel knows both sides of a move by.
+    uploads: HashSet<u32>,
 }
 
 impl AsFd for Tree {
@@ -67,8 +69,9 @@ impl Tree {
         let root_watch = add(&inotify, &root).map_err(|error| at.failure(error))?;
         let identity = identity(&root).map_err(|error| at.failure(error))?;
         let directories = HashMap::from([(root_watch, PathBuf::new())]);
-        let (at, found) = (at.clone(), HashSet::new());
-        let mut tree = Self { inotify, at, identity, root_watch, recursive, directories, found };
+        let at = at.clone();
+        let (found, uploads) = (HashSet::new(), HashSet::new());
+        let mut tree = Self { inotify, at, identity, root_watch, recursive, directories, found, uploads };
         if recursive {
             tree.add_below(Path::new(""), None)?;
         }
@@ -82,6 +85,7 @@ impl Tree {
             Err(Errno::EAGAIN) => {
                 // Whatever was found by looking the kernel has told by now, if it ever does.
                 self.found.clear();
+                self.uploads.clear();
                 return Ok((Vec::new(), false));
             }
             Err(error) => return Err(self.at.failure(error)),
@@ -114,9 +118,19 @@ impl Tree {
             return Ok(());
         };
         if name.as_bytes().starts_with(TEMPORARY_PREFIX.as_bytes()) {
+            if mask.contains(AddWatchFlags::IN_MOVED_FROM) {
+                self.uploads.insert(event.cookie);
+            }
             return Ok(());
         }
         let path = directory.join(&name);
+        if mask.contains(AddWatchFlags::IN_MOVED_TO) && self.uploads.remove(&event.cookie) {
+            // What was done to it while it had no name.
+            for kind in [Kind::Created, Kind::Written, Kind::Changed] {
+                tell(&path, kind, changes);
+            }
+            return Ok(());
+        }
         let is_directory = mask.contains(AddWatchFlags::IN_ISDIR);
         let appeared = mask.intersects(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO);
         let kind = if appeared {

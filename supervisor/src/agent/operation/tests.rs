@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use rekindle_protocol::wire::{
-    Chunk, ErrorCode, FileInfo, FileKind, Listing, PingRequest, Pong, RestoreRequest, Started,
+    Chunk, ErrorCode, FileInfo, FileKind, FileMetadata, Listing, PingRequest, Pong, RestoreRequest, Started,
 };
 use tokio::io::AsyncWriteExt as _;
 
 use super::super::fake::{Fake, SOON, connected, done, error, hello_of, say};
-use super::super::{FileKind as Kind, GuestPath, MkdirOptions};
+use super::super::{FileKind as Kind, GuestPath, GuestUser, MkdirOptions, TransferPatience, UploadOptions};
 use super::*;
 
 /// Runs a call against an agent that answers its request with these replies.
@@ -132,7 +132,22 @@ async fn an_agent_that_would_not_heed_must_not_exist_is_not_asked() {
 #[tokio::test]
 async fn a_file_of_no_known_kind_breaks_the_protocol() {
     let long_link = FileInfo { link_target: vec![b'a'; 5000].into(), ..file(b"a") };
-    for info in [FileInfo { kind: 0, ..file(b"a") }, FileInfo { kind: 99, ..file(b"a") }, long_link] {
+    let pair = |name: &str, value: &str| FileMetadata { name: name.into(), value: value.into() };
+    let noted = |metadata| FileInfo { metadata, ..file(b"a") };
+    for info in [
+        FileInfo { kind: 0, ..file(b"a") },
+        FileInfo { kind: 99, ..file(b"a") },
+        long_link,
+        FileInfo { link_kind: 99, ..file(b"a") },
+        FileInfo { link_kind: FileKind::Symlink.into(), ..file(b"a") },
+        FileInfo { owner: "o".repeat(65), ..file(b"a") },
+        FileInfo { group: "\u{1b}[2J".into(), ..file(b"a") },
+        noted(vec![pair("", "x")]),
+        noted(vec![pair("a", "\u{7}")]),
+        noted(vec![pair("a", "1"), pair("a", "2")]),
+        noted((0..33).map(|n| pair(&n.to_string(), "")).collect()),
+        noted(vec![pair("a", &"x".repeat(4000))]),
+    ] {
         let reply = vec![Reply::File(info)];
         let error = answered(async |c| c.stat(&path("/a"), false, SOON).await, reply).await.expect_err("odd");
         assert!(matches!(error, AgentError::Protocol { .. }), "{error:?}");
@@ -183,6 +198,43 @@ async fn a_listing_that_lies_breaks_the_protocol() {
     for replies in lies {
         let error = answered(async |c| c.list(&path("/"), 2, SOON).await, replies).await.expect_err("a lie");
         assert!(matches!(error, AgentError::Protocol { .. }), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_listing_of_levels_has_paths_that_lead_down_and_no_further_than_asked() {
+    let listing = |names: &[&str]| {
+        let entries = names.iter().map(|name| file(name.as_bytes())).collect();
+        vec![Reply::Listing(Listing { entries, last: true, truncated: false })]
+    };
+    let below = async |c: AgentClient| c.list_tree(&path("/"), 2, 0, SOON).await;
+    let honest = answered(below, listing(&["a", "a/b", "c"])).await.expect("a listing");
+    let paths: Vec<_> = honest.entries.iter().map(|entry| entry.path.as_bytes()).collect();
+    assert_eq!(paths, [&b"a"[..], b"a/b", b"c"]);
+    for lie in ["a/b/c", "/etc", "a//b", "a/", "a/..", "../a", "..", "./a", ""] {
+        let error = answered(below, listing(&[lie])).await.expect_err("a lie");
+        assert!(matches!(error, AgentError::Protocol { .. }), "{lie:?}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_would_ignore_users_depths_metadata_and_places_is_not_asked() {
+    let (host, guest) = tokio::io::duplex(64 * 1024);
+    let agent = tokio::spawn(Fake::accept(guest, Reply::Hello(hello_of(3, 6))));
+    let client = AgentClient::connect(host, SOON).await.expect("a session");
+    let _agent = agent.await.expect("an agent").expect("a session");
+    let patience = TransferPatience::default();
+    let upload = async |options| client.upload_bytes(&path("a"), options, b"x", patience).await.map(drop);
+    let metadata = crate::agent::FileMetadata::new([("a".to_owned(), "b".to_owned())]).expect("metadata");
+    let root = client.as_user(GuestUser::Root);
+    for refused in [
+        client.list_tree(&path("/"), 2, 0, SOON).await.map(drop),
+        upload(UploadOptions { in_place: true, ..UploadOptions::default() }).await,
+        upload(UploadOptions { metadata, ..UploadOptions::default() }).await,
+        root.stat(&path("a"), false, SOON).await.map(drop),
+        root.remove(&path("a"), false, SOON).await,
+    ] {
+        assert_eq!(refused.expect_err("an old agent").refusal(), Some(Refusal::UnknownRequest));
     }
 }
 

@@ -200,6 +200,13 @@ pub struct PutOptions {
     /// Refuse when there is something already
     #[arg(long)]
     pub no_clobber: bool,
+    /// Write into the file that is there, through links, so that it keeps its owner and permissions; broken off, it
+    /// leaves what had arrived
+    #[arg(long, conflicts_with = "no_clobber")]
+    pub in_place: bool,
+    /// Note a word at the file; repeatable. What was noted before is gone
+    #[arg(long, value_name = "K=V", value_parser = variable)]
+    pub meta: Vec<(String, String)>,
     /// Print the written file as JSON
     #[arg(long)]
     pub json: bool,
@@ -223,6 +230,9 @@ pub struct LsOptions {
     pub sandbox: String,
     /// The directory; the user's home when left out
     pub path: Option<OsString>,
+    /// Also what is in the directories below, so many levels in all
+    #[arg(long, value_name = "LEVELS", default_value_t = 1)]
+    pub depth: u32,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -24,7 +24,12 @@ struct Listing {
 pub async fn ls(mut client: Client, options: LsOptions) -> anyhow::Result<u8> {
     let sandbox = resolve::resolve(&mut client, &options.sandbox).await?;
     let path = Bytes::from(options.path.unwrap_or_default().into_vec());
-    let request = ListFilesRequest { sandbox: sandbox.clone(), path: path.clone(), max_entries: 0 };
+    let request = ListFilesRequest {
+        sandbox: sandbox.clone(),
+        path: path.clone(),
+        max_entries: 0,
+        depth: options.depth,
+    };
     let listing = match client.files.list(request).await {
         Ok(listing) => listing.into_inner(),
         // A file is a list of one.
@@ -48,11 +53,14 @@ pub async fn ls(mut client: Client, options: LsOptions) -> anyhow::Result<u8> {
 }
 
 fn table(mut entries: Vec<FileInfo>) -> Table {
-    entries.sort_by(|one, other| one.path.cmp(&other.path));
+    // By name within a directory, and each directory before what is in it.
+    let names =
+        |entry: &FileInfo| entry.path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
+    entries.sort_by_cached_key(names);
     let mut table = Table::new(&[
         ("MODE", Side::Left),
-        ("UID", Side::Right),
-        ("GID", Side::Right),
+        ("OWNER", Side::Left),
+        ("GROUP", Side::Left),
         ("SIZE", Side::Right),
         ("MODIFIED (UTC)", Side::Left),
         ("NAME", Side::Left),
@@ -65,14 +73,19 @@ fn table(mut entries: Vec<FileInfo>) -> Table {
         }
         table.row([
             mode(entry),
-            entry.uid.to_string(),
-            entry.gid.to_string(),
+            owner(&entry.owner, entry.uid),
+            owner(&entry.group, entry.gid),
             entry.size.to_string(),
             quantity::minute(entry.modified_at),
             name,
         ]);
     }
     table
+}
+
+/// What the sandbox calls someone; else the number.
+fn owner(name: &str, id: u32) -> String {
+    if name.is_empty() { id.to_string() } else { escape::bytes(name.as_bytes()) }
 }
 
 /// Kind and permissions as `ls -l` writes them.
@@ -113,9 +126,10 @@ mod tests {
             size: 5,
             uid: 1000,
             gid: 1000,
+            group: "u\x1b".into(),
             modified_at: Some(rekindle_api::Timestamp { seconds: 1_700_000_000, nanos: 0 }),
             link_target: if kind == FileKind::Symlink { Bytes::from_static(b"a\x1b") } else { Bytes::new() },
-            sha256: Bytes::new(),
+            ..FileInfo::default()
         }
     }
 
@@ -136,9 +150,9 @@ mod tests {
         ]);
         assert_eq!(
             table.text(),
-            "MODE         UID   GID  SIZE  MODIFIED (UTC)    NAME\n\
-             -rw-------  1000  1000     5  2023-11-14 22:13  \\u{1b}]0;evil\\u{7}\\xff\\n\n\
-             lrwxrwxrwx  1000  1000     5  2023-11-14 22:13  link -> a\\u{1b}\n"
+            "MODE        OWNER  GROUP    SIZE  MODIFIED (UTC)    NAME\n\
+             -rw-------  1000   u\\u{1b}     5  2023-11-14 22:13  \\u{1b}]0;evil\\u{7}\\xff\\n\n\
+             lrwxrwxrwx  1000   u\\u{1b}     5  2023-11-14 22:13  link -> a\\u{1b}\n"
         );
     }
 }

@@ -29,7 +29,15 @@ pub async fn put(mut client: Client, options: PutOptions) -> anyhow::Result<u8> 
     let (input, mode, size) = open(&options.local).await?;
     let sandbox = resolve::resolve(&mut client, &options.sandbox).await?;
     let path = Bytes::copy_from_slice(path.as_bytes());
-    let file = UploadFileStart { sandbox, path, mode, must_not_exist: options.no_clobber, size };
+    let file = UploadFileStart {
+        sandbox,
+        path,
+        mode,
+        must_not_exist: options.no_clobber,
+        size,
+        metadata: options.meta.into_iter().collect(),
+        in_place: options.in_place,
+    };
     let meter = Meter::start(&options.local.display().to_string(), size);
     let info = send(&mut client, file, input, meter).await?;
     if options.json {

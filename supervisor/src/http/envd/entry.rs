@@ -1,5 +1,7 @@
 //! A file or directory as the SDKs know it.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -25,24 +27,27 @@ pub(super) struct EntryInfo {
     modified_time: Option<String>,
     #[serde(skip_serializing_if = "is_zero")]
     symlink_target: Option<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    metadata: BTreeMap<String, String>,
 }
 
 impl EntryInfo {
-    /// What is at a path; of a symbolic link also what kind it leads to, where it leads anywhere.
-    pub(super) fn of(path: &GuestPath, info: &FileInfo, leads_to: Option<FileKind>) -> Self {
+    /// What is at a path. A symbolic link has the kind of what it leads to, where it leads anywhere.
+    pub(super) fn of(path: &GuestPath, info: &FileInfo) -> Self {
         let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
         let link = info.link_target.as_ref().filter(|_| info.kind == FileKind::Symlink);
-        let kind = if info.kind == FileKind::Symlink { leads_to } else { Some(info.kind) };
+        let kind = if info.kind == FileKind::Symlink { info.link_kind } else { Some(info.kind) };
         Self {
             name: path.rsplit('/').next().unwrap_or_default().to_owned(),
             kind: kind.and_then(kind_name),
             size: info.size,
             mode: info.mode & 0o777,
             permissions: permissions(info.kind, info.mode),
-            owner: account(info.uid),
-            group: account(info.gid),
+            owner: account(info.owner.as_deref(), info.uid),
+            group: account(info.group.as_deref(), info.gid),
             modified_time: modified(info.modified_nanos),
             symlink_target: link.map(|target| resolve(&path, target)),
+            metadata: info.metadata.pairs().clone(),
             path,
         }
     }
@@ -79,13 +84,9 @@ fn permissions(kind: FileKind, mode: u32) -> String {
     text
 }
 
-/// The name of an account of the images; of others the number.
-fn account(id: u32) -> String {
-    match id {
-        0 => "root".into(),
-        1000 => "user".into(),
-        other => other.to_string(),
-    }
+/// What the sandbox calls an account; else its number.
+fn account(name: Option<&str>, id: u32) -> String {
+    name.map_or_else(|| id.to_string(), str::to_owned)
 }
 
 fn modified(nanos: i64) -> Option<String> {
@@ -115,6 +116,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::agent::FileMetadata;
 
     fn path(text: &'static str) -> GuestPath {
         GuestPath::new(text).expect("a path")
@@ -127,31 +129,37 @@ mod tests {
             size: 13,
             mode,
             uid: 1000,
-            gid: 0,
+            gid: 7,
             modified_nanos: 1_500_000_000,
+            owner: Some("user".into()),
+            group: None,
             link_target: None,
+            link_kind: None,
+            metadata: FileMetadata::new([("author".into(), "mish".into())]).expect("metadata"),
             sha256: None,
         }
     }
 
     #[test]
     fn an_entry_is_told_as_proto3_has_it() {
-        let entry = EntryInfo::of(&path("/home/user/a.txt"), &info(FileKind::File, 0o100_644), None);
+        let entry = EntryInfo::of(&path("/home/user/a.txt"), &info(FileKind::File, 0o100_644));
         let told = serde_json::to_value(&entry).expect("a message");
         let right = json!({
             "name": "a.txt", "type": "FILE_TYPE_FILE", "path": "/home/user/a.txt", "size": "13", "mode": 0o644,
-            "permissions": "-rw-r--r--", "owner": "user", "group": "root", "modifiedTime": "1970-01-01T00:00:01.5Z",
+            "permissions": "-rw-r--r--", "owner": "user", "group": "7", "modifiedTime": "1970-01-01T00:00:01.5Z",
+            "metadata": {"author": "mish"},
         });
         assert_eq!(told, right);
     }
 
     #[test]
     fn a_link_has_the_kind_of_what_it_leads_to() {
-        let link = |target: &'static str| FileInfo {
+        let link = |target: &'static str, link_kind| FileInfo {
             link_target: Some(path(target)),
+            link_kind,
             ..info(FileKind::Symlink, 0o777)
         };
-        let told = |target, kind| EntryInfo::of(&path("/a/b/link"), &link(target), kind);
+        let told = |target, kind| EntryInfo::of(&path("/a/b/link"), &link(target, kind));
         let entry = told("../c/./x", Some(FileKind::File));
         assert_eq!(entry.symlink_target.as_deref(), Some("/a/c/x"));
         assert_eq!((entry.kind, entry.permissions.as_str()), (Some("FILE_TYPE_FILE"), "Lrwxrwxrwx"));

@@ -126,7 +126,20 @@ fn file(random: &mut Random) -> wire::FileInfo {
         modified_nanos: size(random) as i64,
         link_target: if random.one_in(2) { path(random) } else { Bytes::new() },
         checksum: random.number(),
+        owner: short(random),
+        group: short(random),
+        link_kind: small(random),
+        metadata: (0..random.pick(&[0, 0, 1, 3, 50])).map(|_| metadata(random)).collect(),
     }
+}
+
+fn metadata(random: &mut Random) -> wire::FileMetadata {
+    wire::FileMetadata { name: short(random), value: short(random) }
+}
+
+/// A text of which many fit in a frame.
+fn short(random: &mut Random) -> String {
+    text(random).chars().take(random.pick(&[5, 70, 300])).collect()
 }
 
 fn honest_file(path: Bytes, size: u64, checksum: u64) -> wire::FileInfo {
@@ -142,8 +155,10 @@ fn honest_file(path: Bytes, size: u64, checksum: u64) -> wire::FileInfo {
 
 fn listing(random: &mut Random) -> wire::Listing {
     let count = random.pick(&[0, 1, 20, 500]);
-    let entries =
-        (0..count).map(|_| file(random)).filter(|file| file.path.len() < 5_000 || count == 1).collect();
+    let entries = (0..count)
+        .map(|_| file(random))
+        .filter(|file| file.path.len() + 600 * file.metadata.len() < 5_000 || count == 1)
+        .collect();
     wire::Listing { entries, last: random.one_in(2), truncated: random.one_in(2) }
 }
 

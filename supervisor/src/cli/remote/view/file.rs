@@ -1,5 +1,6 @@
 //! A file of a guest.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use rekindle_api::v1;
@@ -19,11 +20,20 @@ pub struct File {
     mode: u32,
     uid: u32,
     gid: u32,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    owner: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    group: String,
     modified_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     link_target: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     link_target_hex: Option<String>,
+    /// What a link leads to in the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link_kind: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    metadata: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
 }
@@ -40,9 +50,13 @@ impl From<&v1::FileInfo> for File {
             mode: from.mode,
             uid: from.uid,
             gid: from.gid,
+            owner: from.owner.clone(),
+            group: from.group.clone(),
             modified_at: moment(from.modified_at),
             link_target: (!target.is_empty()).then(|| String::from_utf8_lossy(target).into_owned()),
             link_target_hex: unless_text(target),
+            link_kind: (from.link_kind != 0).then(|| word::file_kind(from.link_kind)),
+            metadata: from.metadata.clone(),
             sha256: some(&from.sha256),
         }
     }

@@ -1,5 +1,5 @@
-//! `/files`: one file out, one or several in. Nothing is ever held whole: what comes goes on at once, and a body that
-//! breaks off leaves no file behind.
+//! `/files`: one file out, one or several in. Nothing is ever held whole: what comes goes on at once. A body that breaks
+//! off leaves no new file behind; a file that was there is written in place, as E2B does, and then has what had come.
 
 mod body;
 mod multipart;

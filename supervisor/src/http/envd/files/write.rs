@@ -3,14 +3,14 @@
 use axum::body::Body;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::AsyncRead;
 
 use super::body::content;
 use super::multipart::{Multipart, boundary};
 use super::query::FileQuery;
-use crate::agent::{GuestPath, UploadOptions};
+use crate::agent::{FileMetadata, GuestPath, UploadOptions};
 use crate::http::envd::admit;
 use crate::http::envd::signature::Operation;
 use crate::http::envd::trouble::Trouble;
@@ -21,6 +21,8 @@ use crate::service::ErrorKind;
 
 /// The parts of a form that are files.
 const FILE: &str = "file";
+/// What headers begin with that want something noted at a file.
+const METADATA: &str = "x-metadata-";
 
 /// Writes what a request brings.
 pub(in crate::http::envd) async fn write(
@@ -67,7 +69,8 @@ async fn take(
 ) -> Result<Vec<Value>, Trouble> {
     let user = User::named(query.user())?;
     let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let target = Target { front, sandbox, call };
+    let metadata = metadata(&parts.headers)?;
+    let target = Target { front, sandbox, call, metadata };
     if let Some(boundary) = boundary(kind) {
         if parts.headers.contains_key(CONTENT_ENCODING) {
             return Err(HttpRefusal::bad_request("a form is sent plain").into());
@@ -109,23 +112,42 @@ struct Target<'a> {
     front: &'a Front,
     sandbox: &'a str,
     call: &'a Call,
+    /// What is noted at each of them.
+    metadata: FileMetadata,
+}
+
+/// What `X-Metadata-<name>: <value>` want noted; names arrive in lower case.
+fn metadata(headers: &HeaderMap) -> Result<FileMetadata, HttpRefusal> {
+    let mut pairs = Vec::new();
+    for (header, value) in headers {
+        let Some(name) = header.as_str().strip_prefix(METADATA) else { continue };
+        let value = std::str::from_utf8(value.as_bytes());
+        let value = value.map_err(|_| HttpRefusal::bad_request("the value of metadata is no text"))?;
+        pairs.push((name.to_owned(), value.to_owned()));
+    }
+    FileMetadata::new(pairs).map_err(|error| HttpRefusal::bad_request(error.to_string()))
 }
 
 impl Target<'_> {
-    /// Writes one file, whole or not at all.
+    /// Writes one file: whole or not at all where it is new, else into the one that is there.
     async fn upload(
         &self,
         path: &GuestPath,
         size: Option<u64>,
         source: impl AsyncRead + Unpin + Send,
     ) -> Result<Value, Trouble> {
-        let options = UploadOptions { size, ..UploadOptions::default() };
+        let metadata = self.metadata.clone();
+        let options = UploadOptions { size, metadata, in_place: true, ..UploadOptions::default() };
         let service = &self.front.service;
         match service.upload(&self.call.caller, self.sandbox, path, options, source).await {
-            Ok(_) => {
+            Ok(info) => {
                 let path = String::from_utf8_lossy(path.as_bytes());
                 let name = path.rsplit('/').next().unwrap_or_default();
-                Ok(json!({"name": name, "type": "file", "path": path}))
+                let mut entry = json!({"name": name, "type": "file", "path": path});
+                if !info.metadata.is_empty() {
+                    entry["metadata"] = json!(info.metadata);
+                }
+                Ok(entry)
             }
             Err(error) if error.kind() == ErrorKind::WrongFileKind => {
                 Err(HttpRefusal::bad_request(format!("path is a directory: {path}")).into())

@@ -8,9 +8,7 @@ mod watch;
 use axum::body::Body;
 use axum::http::Response;
 
-use super::entry::EntryInfo;
-use super::rpc::{Asked, Rpc};
-use crate::agent::{FileInfo, FileKind, GuestPath};
+use super::rpc::Rpc;
 
 /// What there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,16 +52,4 @@ pub(super) async fn answer(method: Method, rpc: Rpc<'_>) -> Response<Body> {
         Method::GetWatcherEvents => rpc.unary(watch::events).await,
         Method::RemoveWatcher => rpc.unary(watch::remove).await,
     }
-}
-
-/// An entry; a link is followed to see what it leads to.
-async fn entry(asked: &Asked<'_>, path: &GuestPath, info: &FileInfo) -> EntryInfo {
-    let leads_to = match info.kind {
-        FileKind::Symlink => {
-            let target = asked.service.stat_target(asked.caller, asked.sandbox, path).await;
-            target.ok().map(|target| target.kind)
-        }
-        _ => None,
-    };
-    EntryInfo::of(path, info, leads_to)
 }

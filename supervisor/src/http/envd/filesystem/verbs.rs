@@ -1,9 +1,9 @@
 //! One path: what is there, made, moved or removed.
 
-use super::entry;
 use super::messages::{EntryResponse, MoveRequest, Nothing, PathRequest};
 use crate::agent::{FileKind, MkdirOptions};
 use crate::http::connect::{Code, ConnectError};
+use crate::http::envd::entry::EntryInfo;
 use crate::http::envd::rpc::Asked;
 use crate::http::envd::trouble::Trouble;
 use crate::service::ErrorKind;
@@ -11,14 +11,14 @@ use crate::service::ErrorKind;
 pub(super) async fn stat(asked: Asked<'_>, request: PathRequest) -> Result<EntryResponse, Trouble> {
     let path = asked.user()?.path(&request.path)?;
     let info = asked.service.stat(asked.caller, asked.sandbox, &path).await?;
-    Ok(EntryResponse { entry: entry(&asked, &path, &info).await })
+    Ok(EntryResponse { entry: EntryInfo::of(&path, &info) })
 }
 
 pub(super) async fn make_dir(asked: Asked<'_>, request: PathRequest) -> Result<EntryResponse, Trouble> {
     let path = asked.user()?.path(&request.path)?;
     let options = MkdirOptions { mode: 0, parents: true, must_not_exist: true };
     let error = match asked.service.make_dir(asked.caller, asked.sandbox, &path, options).await {
-        Ok(info) => return Ok(EntryResponse { entry: entry(&asked, &path, &info).await }),
+        Ok(info) => return Ok(EntryResponse { entry: EntryInfo::of(&path, &info) }),
         Err(error) => error,
     };
     Err(match error.kind() {
@@ -39,7 +39,7 @@ pub(super) async fn rename(asked: Asked<'_>, request: MoveRequest) -> Result<Ent
     let user = asked.user()?;
     let (from, to) = (user.path(&request.source)?, user.path(&request.destination)?);
     let info = asked.service.rename(asked.caller, asked.sandbox, &from, &to, false).await?;
-    Ok(EntryResponse { entry: entry(&asked, &to, &info).await })
+    Ok(EntryResponse { entry: EntryInfo::of(&to, &info) })
 }
 
 /// What is not there is removed already.

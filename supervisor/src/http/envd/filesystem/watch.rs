@@ -94,7 +94,7 @@ fn event(change: &FileChange) -> FilesystemEvent {
         FileEventKind::Changed => EventType::Chmod,
     };
     let entry = change.at.as_ref().zip(change.info.as_ref());
-    let entry = entry.map(|(path, info)| EntryInfo::of(path, info, None));
+    let entry = entry.map(|(path, info)| EntryInfo::of(path, info));
     let name = String::from_utf8_lossy(change.event.path.as_bytes()).into_owned();
     FilesystemEvent { name, kind, entry }
 }
