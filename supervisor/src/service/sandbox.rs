@@ -6,12 +6,14 @@
 //!    └────────┴──▶ ending ──▶ ended (a reason, for ever)
 //! ```
 
+mod refusal;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::create::AtTimeout;
 use super::detached::Jobs;
@@ -24,16 +26,12 @@ use super::lifetime::Lifetime;
 use super::live::LiveCall;
 use super::pause::{Transition, TransitionRequest};
 use super::timeline::Timeline;
-use crate::agent::AgentError;
 use crate::config::TemplateName;
 use crate::engine::Stage;
 use crate::host::cgroup;
 use crate::network::Gate;
 use crate::pool::StartKind;
-use crate::vm::{Lost, Vm};
-
-/// How long a call whose sandbox was lost waits for the keeper's word on why.
-const LAST_WORD: Duration = Duration::from_secs(10);
+use crate::vm::Vm;
 
 /// Where a sandbox is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -270,47 +268,6 @@ impl Sandbox {
         inner.executions += 1;
         inner.usage.executions += 1;
         ExecutionId(inner.executions)
-    }
-
-    /// Refuses a sandbox that takes no calls.
-    pub(super) fn check_running(&self, inner: &Inner) -> Result<(), ServiceError> {
-        match inner.state {
-            SandboxState::Running => Ok(()),
-            SandboxState::Paused => Err(ServiceError::Paused),
-            SandboxState::Ending | SandboxState::Ended => Err(self.over(inner, false)),
-        }
-    }
-
-    /// Refuses a sandbox that has ended, or is about to.
-    pub(super) fn check_alive(&self, inner: &Inner) -> Result<(), ServiceError> {
-        match self.check_running(inner) {
-            Err(ServiceError::Paused) => Ok(()),
-            checked => checked,
-        }
-    }
-
-    /// What a failure means: a lost agent or machine is the end of the sandbox, and its keeper says so.
-    pub(super) async fn failed(&self, error: AgentError) -> ServiceError {
-        match self.vm.blame(&error).await {
-            None => return ServiceError::Agent(error),
-            Some(Lost::Agent) => self.want_end(EndReason::AgentLost, error.to_string()),
-            // The keeper sees the machine's end itself, with its cause.
-            Some(Lost::Vm(_)) => {}
-        }
-        match timeout(LAST_WORD, self.ended()).await {
-            Ok(end) => ServiceError::Ended { end, during: true },
-            Err(_) => self.over(&self.lock(), true),
-        }
-    }
-
-    /// The error of a call that meets a sandbox that has ended, or is about to.
-    pub(super) fn over(&self, inner: &Inner, during: bool) -> ServiceError {
-        let end = self.ended.borrow().clone().unwrap_or_else(|| {
-            let (reason, message) =
-                inner.wanted.clone().unwrap_or((EndReason::VmLost, "the machine is gone".into()));
-            End { reason, message, at: SystemTime::now() }
-        });
-        ServiceError::Ended { end, during }
     }
 
     /// Asks the keeper for a transition and waits for it. A caller that goes away has asked all the same.
