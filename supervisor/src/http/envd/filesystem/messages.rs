@@ -71,7 +71,7 @@ pub(super) struct WatcherRequest {
 #[serde(rename_all = "camelCase")]
 pub(super) enum WatchDirEvent {
     Start {},
-    Filesystem(FilesystemEvent),
+    Filesystem(Box<FilesystemEvent>),
     Keepalive {},
 }
 

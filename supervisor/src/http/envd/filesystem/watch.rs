@@ -117,7 +117,7 @@ impl Told {
                 return Some((Ok(WatchDirEvent::Start {}), (told, waiting)));
             }
             if let Some(event) = waiting.next() {
-                return Some((Ok(WatchDirEvent::Filesystem(event)), (told, waiting)));
+                return Some((Ok(WatchDirEvent::Filesystem(Box::new(event))), (told, waiting)));
             }
             if told.over {
                 return None;
@@ -131,7 +131,7 @@ impl Told {
                     let events: Vec<_> = changes.iter().map(event).collect();
                     let mut waiting = events.into_iter();
                     let first = waiting.next()?;
-                    Some((Ok(WatchDirEvent::Filesystem(first)), (told, waiting)))
+                    Some((Ok(WatchDirEvent::Filesystem(Box::new(first))), (told, waiting)))
                 }
                 Err(error) => {
                     told.over = true;
