@@ -21,7 +21,7 @@ use rekindle_protocol::frame;
 use rekindle_protocol::limits::MAX_EVENTS;
 use rekindle_protocol::mux::Stream;
 use rekindle_protocol::wire::response::Reply;
-use rekindle_protocol::wire::{Done, ErrorCode, FileEvents, WatchRequest, WatchSync};
+use rekindle_protocol::wire::{Done, ErrorCode, FileEvent, FileEvents, WatchRequest, WatchSync};
 use tokio::io::split;
 use tokio::sync::mpsc;
 
@@ -120,28 +120,24 @@ impl Watching {
             if self.told.is_closed() {
                 return Ok(());
             }
-            loop {
-                let (events, more) = tree.changes()?;
-                let mut parts = events.chunks(MAX_EVENTS).peekable();
-                while let Some(part) = parts.next() {
-                    let synced = if more || parts.peek().is_some() { 0 } else { asked.unwrap_or(0) };
-                    let events = FileEvents { events: part.to_vec(), synced };
-                    if self.told.blocking_send(Reply::Events(events)).is_err() {
+            while let Some(events) = tree.changes()? {
+                for part in events.chunks(MAX_EVENTS) {
+                    if self.tell(part.to_vec(), 0).is_none() {
                         return Ok(());
                     }
                 }
-                if more {
-                    continue;
-                }
-                if let (true, Some(synced)) = (events.is_empty(), asked) {
-                    let events = FileEvents { events: Vec::new(), synced };
-                    if self.told.blocking_send(Reply::Events(events)).is_err() {
-                        return Ok(());
-                    }
-                }
-                break;
+            }
+            if let Some(synced) = asked
+                && self.tell(Vec::new(), synced).is_none()
+            {
+                return Ok(());
             }
         }
+    }
+
+    /// Sends a message; nothing when the host has gone.
+    fn tell(&self, events: Vec<FileEvent>, synced: u64) -> Option<()> {
+        self.told.blocking_send(Reply::Events(FileEvents { events, synced })).ok()
     }
 
     /// Waits for a change or for the bell.

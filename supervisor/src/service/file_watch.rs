@@ -12,7 +12,7 @@ use super::error::ServiceError;
 use super::files::LOOK;
 use super::registry::Service;
 use super::sandbox::Sandbox;
-use crate::agent::{AgentClient, AgentError, FileEvent, FileEventKind, FileInfo, GuestPath, Watcher};
+use crate::agent::{AgentClient, FileEvent, FileEventKind, FileInfo, GuestPath, Watcher};
 
 /// What to watch.
 #[derive(Debug, Clone)]
@@ -41,14 +41,16 @@ pub struct FileChange {
 struct Open {
     watch: WatchFiles,
     watcher: Watcher,
+    /// Received and not told yet: whoever waits for it may give up while files are looked at.
+    waiting: Vec<FileEvent>,
 }
 
 impl Open {
-    /// Adds what callers want to know beside the events. What is gone by now is not described.
-    async fn changes(&self, agent: &AgentClient, events: Vec<FileEvent>) -> Vec<FileChange> {
+    /// What waits, with what callers want to know beside it. What is gone by now is not described.
+    async fn changes(&mut self, agent: &AgentClient) -> Vec<FileChange> {
         let mut known: HashMap<GuestPath, Option<FileInfo>> = HashMap::new();
-        let mut changes = Vec::with_capacity(events.len());
-        for event in events {
+        let mut changes = Vec::with_capacity(self.waiting.len());
+        for event in self.waiting.clone() {
             let at = event.path.within(&self.watch.path);
             let there = !matches!(event.kind, FileEventKind::Removed | FileEventKind::Renamed);
             let mut info = None;
@@ -62,6 +64,7 @@ impl Open {
             }
             changes.push(FileChange { event, at, info });
         }
+        self.waiting.clear();
         changes
     }
 }
@@ -102,7 +105,7 @@ impl Service {
         let sandbox = Arc::clone(call.sandbox());
         let done = call.wait(sandbox.vm.agent().watch(&watch.path, watch.recursive, LOOK)).await;
         call.done(&done);
-        Ok(FileWatch { sandbox, open: Open { watch, watcher: done? } })
+        Ok(FileWatch { sandbox, open: Open { watch, watcher: done?, waiting: Vec::new() } })
     }
 
     /// Watches a directory from now on, for a caller who asks; its name is what to ask with.
@@ -141,7 +144,8 @@ impl Service {
         let taking = async {
             let mut open = open.lock().await;
             let events = open.watcher.take(LOOK).await?;
-            Ok(open.changes(&agent, events).await)
+            open.waiting.extend(events);
+            Ok(open.changes(&agent).await)
         };
         let done = call.wait(taking).await;
         if done.is_err() {
@@ -175,20 +179,23 @@ impl Service {
 }
 
 impl FileWatch {
-    /// The next changes. Can be abandoned and called again; while files are described, what is abandoned is lost.
+    /// The next changes. Can be abandoned and called again without losing anything.
     ///
     /// # Errors
     /// See [`ServiceError`]; the watch is over then.
     pub async fn next(&mut self) -> Result<Vec<FileChange>, ServiceError> {
         let ended = self.sandbox.ended();
         let agent = self.sandbox.vm.agent().clone();
-        let told: Result<_, AgentError> = tokio::select! {
-            told = self.open.watcher.next() => told,
-            end = ended => return Err(ServiceError::Ended { end, during: true }),
-        };
-        match told {
-            Ok(events) => Ok(self.open.changes(&agent, events).await),
-            Err(error) => Err(self.sandbox.failed(error).await),
+        if self.open.waiting.is_empty() {
+            let told = tokio::select! {
+                told = self.open.watcher.next() => told,
+                end = ended => return Err(ServiceError::Ended { end, during: true }),
+            };
+            match told {
+                Ok(events) => self.open.waiting = events,
+                Err(error) => return Err(self.sandbox.failed(error).await),
+            }
         }
+        Ok(self.open.changes(&agent).await)
     }
 }

@@ -78,15 +78,15 @@ impl Tree {
         Ok(tree)
     }
 
-    /// What has happened, and whether there may be more of it already.
-    pub fn changes(&mut self) -> Result<(Vec<FileEvent>, bool), Failure> {
+    /// What has happened next; `None` when everything until now was told.
+    pub fn changes(&mut self) -> Result<Option<Vec<FileEvent>>, Failure> {
         let events = match self.inotify.read_events() {
             Ok(events) => events,
             Err(Errno::EAGAIN) => {
                 // Whatever was found by looking the kernel has told by now, if it ever does.
                 self.found.clear();
                 self.uploads.clear();
-                return Ok((Vec::new(), false));
+                return Ok(None);
             }
             Err(error) => return Err(self.at.failure(error)),
         };
@@ -94,7 +94,7 @@ impl Tree {
         for event in events {
             self.change(event, &mut changes)?;
         }
-        Ok((changes, true))
+        Ok(Some(changes))
     }
 
     fn change(&mut self, event: InotifyEvent, changes: &mut Vec<FileEvent>) -> Result<(), Failure> {
