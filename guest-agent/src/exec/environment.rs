@@ -12,6 +12,8 @@ use crate::failure::Failure;
 
 /// Where programs are looked for unless the caller says otherwise.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// The same for root, who administers.
+const ROOT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Variables by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +30,7 @@ impl Environment {
     ) -> Self {
         let mut variables = BTreeMap::new();
         let mut set = |name: &str, value: &[u8]| variables.insert(name.as_bytes().to_vec(), value.to_vec());
-        set("PATH", PATH.as_bytes());
+        set("PATH", if account.uid == 0 { ROOT_PATH } else { PATH }.as_bytes());
         set("HOME", account.home.as_os_str().as_bytes());
         set("USER", account.name.as_bytes());
         set("TMPDIR", b"/tmp");

@@ -50,7 +50,7 @@ pub use patience::{ExecutePatience, TransferPatience};
 pub use port::PortStream;
 pub use stdin::{StdinClosed, StdinWriter};
 pub use upload::UploadOptions;
-pub use user::{GuestUser, UnknownUser};
+pub use user::{GuestUser, UnknownUser, UserPath};
 pub use watch::{FileEvent, FileEventKind, Watcher};
 
 pub use rekindle_protocol::metadata::InvalidMetadata;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::path::GuestPath;
+
 /// A user of a guest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum GuestUser {
@@ -10,6 +12,28 @@ pub enum GuestUser {
     User,
     /// The guest's administrator.
     Root,
+}
+
+/// A path as one user of a guest has it: that user's rights count, and a relative one begins in that user's home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserPath {
+    /// Whose.
+    pub user: GuestUser,
+    /// Where.
+    pub path: GuestPath,
+}
+
+/// A path of the sandbox's own user.
+impl From<GuestPath> for UserPath {
+    fn from(path: GuestPath) -> Self {
+        Self { user: GuestUser::default(), path }
+    }
+}
+
+impl fmt::Display for UserPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.fmt(f)
+    }
 }
 
 /// There is no such user in a guest.

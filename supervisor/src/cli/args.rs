@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use rekindle::agent::GuestPath;
+use rekindle::agent::{GuestPath, GuestUser, UnknownUser};
 use rekindle::config::TemplateName;
 use rekindle::engine::detect::EngineChoice;
 use rekindle::host::cgroup::CpuQuota;
@@ -127,6 +127,8 @@ pub struct ProgramOptions {
     /// Working directory in the sandbox
     #[arg(long, value_name = "DIR", default_value = "", hide_default_value = true)]
     pub cwd: String,
+    #[command(flatten)]
+    pub user: UserOptions,
     /// A variable of the program's environment; repeatable
     #[arg(long, value_name = "K=V", value_parser = variable)]
     pub env: Vec<(String, String)>,
@@ -142,6 +144,18 @@ pub struct ProgramOptions {
     /// Print outcome, output and usage as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// As whom something is done in a sandbox.
+#[derive(Debug, Clone, Default, Args)]
+pub struct UserOptions {
+    /// As whom in the sandbox: user, or root where template and token allow it
+    #[arg(id = "user", long = "user", value_name = "USER", default_value = "user", hide_default_value = true, value_parser = guest_user)]
+    pub name: GuestUser,
+}
+
+fn guest_user(name: &str) -> Result<GuestUser, UnknownUser> {
+    GuestUser::named(name)
 }
 
 /// Options of `run`.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rekindle::agent::{
-    AgentError, Code, Command, EnvVar, Event, ExecuteRequest, Finished, GuestPath, Language, OutputStream,
-    Program, SandboxLimits, Stdin, StdinWriter, TransferPatience, UploadOptions,
+    AgentClient, AgentError, Code, Command, EnvVar, Event, ExecuteRequest, Finished, GuestPath, GuestUser,
+    Language, OutputStream, Program, SandboxLimits, Stdin, StdinWriter, TransferPatience, UploadOptions,
 };
 use rekindle::network::{Egress, Gate, NetworkSummary};
 use rekindle::vm::{self, Death, Identity, Lost, Vm};
@@ -61,6 +61,12 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
              hint: leave it out, or use a template with more memory_mib"
         );
     }
+    let user = options.program.user.name;
+    if user == GuestUser::Root && !source.recipe.root {
+        bail!(
+            "the template {template} does not allow root in its sandboxes\nhint: leave --user out, or set `root = true` in the template's recipe"
+        );
+    }
     let gate = network(&options)?;
     stages.stage("setup");
     let limits = SandboxLimits {
@@ -89,12 +95,13 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     // It ends with the machine's session.
     tokio::spawn(Arc::clone(&gate).serve(vm.agent().take_streams()));
     gate.journal().begin(EXECUTION);
+    let agent = vm.agent().as_user(user);
     // A file that cannot be brought out must not cost the program's output.
     let mut fetched = Ok(());
     let ended = tokio::select! {
         ended = async {
-            let finished = use_sandbox(&vm, request, uploads, &mut stages).await?;
-            fetched = fetch_all(&vm, &options, &mut stages).await;
+            let finished = use_sandbox(&agent, request, uploads, &mut stages).await?;
+            fetched = fetch_all(&agent, &options, &mut stages).await;
             Ok(finished)
         } => ended,
         number = interrupted(true) => {
@@ -160,12 +167,11 @@ fn network(options: &RunOptions) -> anyhow::Result<Arc<Gate>> {
 
 /// Everything between restore and destroy.
 async fn use_sandbox(
-    vm: &Vm,
+    agent: &AgentClient,
     request: ExecuteRequest,
     uploads: Vec<(PathBuf, GuestPath, u32)>,
     stages: &mut StageClock,
 ) -> anyhow::Result<Finished> {
-    let agent = vm.agent();
     for (local, guest, mode) in &uploads {
         let file =
             tokio::fs::File::open(local).await.with_context(|| format!("cannot open {}", local.display()))?;
@@ -196,10 +202,10 @@ async fn use_sandbox(
 }
 
 /// Copies out what was asked for, everything that can be even when something cannot.
-async fn fetch_all(vm: &Vm, options: &RunOptions, stages: &mut StageClock) -> anyhow::Result<()> {
+async fn fetch_all(agent: &AgentClient, options: &RunOptions, stages: &mut StageClock) -> anyhow::Result<()> {
     let mut outcome = Ok(());
     for (guest, local) in &options.get {
-        outcome = outcome.and(fetch(vm, guest, local).await);
+        outcome = outcome.and(fetch(agent, guest, local).await);
     }
     if !options.get.is_empty() {
         stages.stage("get");
@@ -208,12 +214,12 @@ async fn fetch_all(vm: &Vm, options: &RunOptions, stages: &mut StageClock) -> an
 }
 
 /// Copies one file out: beside its place first, so that a failure leaves what was there.
-async fn fetch(vm: &Vm, guest: &GuestPath, local: &Path) -> anyhow::Result<()> {
+async fn fetch(agent: &AgentClient, guest: &GuestPath, local: &Path) -> anyhow::Result<()> {
     let dir = local.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let aside =
         tempfile::NamedTempFile::new_in(dir).with_context(|| format!("cannot write to {}", dir.display()))?;
     let file = tokio::fs::File::from_std(aside.reopen()?);
-    vm.agent()
+    agent
         .download(guest, MAX_GET_BYTES, file, TransferPatience::default())
         .await
         .with_context(|| format!("{guest} could not be copied to {}", local.display()))?;
@@ -289,6 +295,7 @@ fn request(options: &RunOptions) -> anyhow::Result<ExecuteRequest> {
         program: Some(program),
         env: asked.env.iter().map(variable).collect(),
         cwd: asked.cwd.clone().into(),
+        user: asked.user.name.to_wire(),
         timeout_millis: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
         output_limit: asked.output_limit.unwrap_or(DEFAULT_OUTPUT_LIMIT as u32),
         memory_bytes: asked.memory.unwrap_or(0),

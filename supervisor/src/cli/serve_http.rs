@@ -38,6 +38,7 @@ impl Http {
             domain: config.http.domain.clone(),
             network: config.http.network.clone(),
             aliases: config.http.aliases.clone(),
+            private_ports: !config.http.public_ports,
         };
         let front = Front::new(service.clone(), Arc::clone(authenticator), Arc::clone(audit), options)?;
         let server =

@@ -56,6 +56,9 @@ pub struct CreateOptions {
     /// A network policy its sandboxes may have, by its name, or * for all; repeatable, none when left out
     #[arg(long = "network", value_name = "NAME,…", value_delimiter = ',')]
     networks: Vec<String>,
+    /// Refuse root in its sandboxes, also where their template allows it
+    #[arg(long)]
+    no_root: bool,
     /// How long it works, such as 12h, 30d or 2030-01-31T00:00:00Z; never when left out
     #[arg(long, value_name = "WHEN", value_parser = expiry)]
     expires: Option<Timestamp>,
@@ -132,6 +135,7 @@ fn create(options: CreateOptions) -> anyhow::Result<()> {
             max_disk_mib: options.max_disk.map(mib),
         },
         networks: options.networks,
+        root: !options.no_root,
         expires: options.expires,
     };
     let created = tokens::create(&path, &new)?;
@@ -203,6 +207,7 @@ fn row_json(token: &Token, now: Timestamp) -> serde_json::Value {
         "scopes": token.scopes,
         "quota": token.quota,
         "networks": token.networks,
+        "root": token.root,
         "expires": token.expires.map(|time| time.to_string()),
         "expired": token.is_expired(now),
     })

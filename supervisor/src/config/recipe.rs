@@ -50,6 +50,9 @@ pub struct Recipe {
     pub ready: Option<Step>,
     /// Interpreters that are kept warm in the snapshot.
     pub warm: Warm,
+    /// Whether callers may be root in its sandboxes. The snapshot is the same.
+    #[serde(skip)]
+    pub root: bool,
 }
 
 /// Interpreters that wait in the snapshot for code to run.
@@ -160,6 +163,8 @@ struct RawRecipe {
     ready: Option<RawStep>,
     #[serde(default)]
     warm: Warm,
+    #[serde(default)]
+    root: bool,
 }
 
 #[derive(Deserialize)]
@@ -241,6 +246,7 @@ impl Recipe {
             warmup: raw.warmup.into_iter().map(step).collect::<Result<_, _>>().map_err(invalid)?,
             ready: raw.ready.map(step).transpose().map_err(invalid)?,
             warm: raw.warm,
+            root: raw.root,
         };
         recipe.check().map_err(invalid)?;
         Ok(recipe)

@@ -145,5 +145,6 @@ fn caller(token: &Token) -> Caller {
             true => Networks::All,
             false => Networks::Named(token.networks.clone()),
         },
+        root: token.root,
     }
 }

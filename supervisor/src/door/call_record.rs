@@ -116,9 +116,10 @@ impl CallRecord {
             Ok(_) => self.tell(Decision::Allowed, None, status),
             Err(error) => {
                 let decision = match error.kind() {
-                    ErrorKind::MissingScope | ErrorKind::NetworkForbidden | ErrorKind::UnknownSandbox => {
-                        Decision::Denied
-                    }
+                    ErrorKind::MissingScope
+                    | ErrorKind::NetworkForbidden
+                    | ErrorKind::RootForbidden
+                    | ErrorKind::UnknownSandbox => Decision::Denied,
                     _ => Decision::Rejected,
                 };
                 self.tell(decision, Some(error.word()), status);

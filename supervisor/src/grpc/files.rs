@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 
+use bytes::Bytes;
 use futures::future::ready;
 use futures::stream::{once, unfold};
 use futures::{Stream, StreamExt as _};
@@ -10,7 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::call_record::CallRecord;
 use super::{messages, requests, status, transfer};
-use crate::agent::{GuestPath, MkdirOptions, UploadOptions};
+use crate::agent::{MkdirOptions, UploadOptions};
 use crate::service::{Service, ServiceError, WatchFiles};
 
 /// The service.
@@ -50,7 +51,7 @@ impl Files for FilesApi {
             metadata,
             in_place: file.in_place,
         });
-        let uploaded = match requests::path(file.path).and_then(|path| Ok((path, options?))) {
+        let uploaded = match requests::path(file.path, &file.user).and_then(|path| Ok((path, options?))) {
             Ok((path, options)) => {
                 let content = transfer::content(parts, file.size);
                 record.bounded(self.service.upload(&caller, &file.sandbox, &path, options, content)).await
@@ -65,9 +66,9 @@ impl Files for FilesApi {
         request: Request<v1::DownloadFileRequest>,
     ) -> Result<Response<Self::DownloadStream>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
-        let v1::DownloadFileRequest { sandbox, path, max_bytes } = request.into_inner();
+        let v1::DownloadFileRequest { sandbox, path, max_bytes, user } = request.into_inner();
         record.about(&sandbox);
-        match requests::path(path) {
+        match requests::path(path, &user) {
             Ok(path) => {
                 let stream = transfer::download(&self.service, caller, sandbox, path, max_bytes, record);
                 Ok(Response::new(Box::pin(stream)))
@@ -81,15 +82,11 @@ impl Files for FilesApi {
         request: Request<v1::ListFilesRequest>,
     ) -> Result<Response<v1::ListFilesResponse>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
-        let v1::ListFilesRequest { sandbox, path, max_entries, depth } = request.into_inner();
+        let v1::ListFilesRequest { sandbox, path, max_entries, depth, user } = request.into_inner();
         record.about(&sandbox);
         // Relative paths begin in the user's home.
-        let path = if path.is_empty() {
-            GuestPath::new(".").map_err(|_| invalid("no path"))
-        } else {
-            requests::path(path)
-        };
-        let listing = match path {
+        let path = if path.is_empty() { Bytes::from_static(b".") } else { path };
+        let listing = match requests::path(path, &user) {
             Ok(path) => {
                 let listing = self.service.list_files(&caller, &sandbox, &path, depth, max_entries);
                 record.bounded(listing).await
@@ -106,9 +103,9 @@ impl Files for FilesApi {
 
     async fn stat(&self, request: Request<v1::StatFileRequest>) -> Result<Response<v1::FileInfo>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
-        let v1::StatFileRequest { sandbox, path } = request.into_inner();
+        let v1::StatFileRequest { sandbox, path, user } = request.into_inner();
         record.about(&sandbox);
-        let found = match requests::path(path) {
+        let found = match requests::path(path, &user) {
             Ok(path) => record.bounded(self.service.stat(&caller, &sandbox, &path)).await,
             Err(error) => Err(error),
         };
@@ -120,9 +117,9 @@ impl Files for FilesApi {
         request: Request<v1::RemoveFileRequest>,
     ) -> Result<Response<v1::RemoveFileResponse>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
-        let v1::RemoveFileRequest { sandbox, path, recursive } = request.into_inner();
+        let v1::RemoveFileRequest { sandbox, path, recursive, user } = request.into_inner();
         record.about(&sandbox);
-        let removed = match requests::path(path) {
+        let removed = match requests::path(path, &user) {
             Ok(path) => record.bounded(self.service.remove(&caller, &sandbox, &path, recursive)).await,
             Err(error) => Err(error),
         };
@@ -131,10 +128,10 @@ impl Files for FilesApi {
 
     async fn make_dir(&self, request: Request<v1::MakeDirRequest>) -> Result<Response<v1::FileInfo>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
-        let v1::MakeDirRequest { sandbox, path, mode, must_not_exist } = request.into_inner();
+        let v1::MakeDirRequest { sandbox, path, mode, must_not_exist, user } = request.into_inner();
         record.about(&sandbox);
         let options = MkdirOptions { mode, parents: true, must_not_exist };
-        let made = match requests::path(path) {
+        let made = match requests::path(path, &user) {
             Ok(path) => record.bounded(self.service.make_dir(&caller, &sandbox, &path, options)).await,
             Err(error) => Err(error),
         };
@@ -143,11 +140,12 @@ impl Files for FilesApi {
 
     async fn r#move(&self, request: Request<v1::MoveFileRequest>) -> Result<Response<v1::FileInfo>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
-        let v1::MoveFileRequest { sandbox, from, to, must_not_exist } = request.into_inner();
+        let v1::MoveFileRequest { sandbox, from, to, must_not_exist, user } = request.into_inner();
         record.about(&sandbox);
-        let moved = match requests::path(from).and_then(|from| Ok((from, requests::path(to)?))) {
+        let moved = match requests::path(from, &user).and_then(|from| Ok((from, requests::path(to, &user)?)))
+        {
             Ok((from, to)) => {
-                record.bounded(self.service.rename(&caller, &sandbox, &from, &to, must_not_exist)).await
+                record.bounded(self.service.rename(&caller, &sandbox, &from, &to.path, must_not_exist)).await
             }
             Err(error) => Err(error),
         };
@@ -159,9 +157,9 @@ impl Files for FilesApi {
         request: Request<v1::WatchFilesRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
-        let v1::WatchFilesRequest { sandbox, path, recursive, describe } = request.into_inner();
+        let v1::WatchFilesRequest { sandbox, path, recursive, describe, user } = request.into_inner();
         record.about(&sandbox);
-        let watching = match requests::path(path) {
+        let watching = match requests::path(path, &user) {
             Ok(path) => {
                 let watch = WatchFiles { path, recursive, describe };
                 record.bounded(self.service.watch_files(&caller, &sandbox, watch)).await

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use rekindle_api::time::from_duration;
 use rekindle_api::v1;
 
-use crate::agent::{Code, Command, FileMetadata, GuestPath, Language, Program, TerminalSize};
+use crate::agent::{
+    Code, Command, FileMetadata, GuestPath, GuestUser, Language, Program, TerminalSize, UserPath,
+};
 use crate::service::{AtTimeout, CreateSpec, ExecuteSpec, ServiceError};
 
 /// The largest terminal anyone has.
@@ -46,6 +48,7 @@ pub(super) fn create(request: v1::CreateSandboxRequest) -> Result<(CreateSpec, S
         network: request.network,
         at_timeout: AtTimeout::End,
         public_ports: false,
+        host_mask: None,
     };
     Ok((spec, request.request_id))
 }
@@ -76,6 +79,7 @@ pub(super) fn execute(
     };
     let spec = ExecuteSpec {
         program,
+        user: user(&request.user)?,
         plain_interpreter,
         env: request.env,
         cwd: request.cwd,
@@ -95,9 +99,15 @@ pub(super) fn terminal(size: v1::TerminalSize) -> Result<TerminalSize, ServiceEr
     Ok(TerminalSize { rows: size.rows, cols: size.columns })
 }
 
-/// A path in a sandbox.
-pub(super) fn path(bytes: Bytes) -> Result<GuestPath, ServiceError> {
-    GuestPath::new(bytes).map_err(|error| invalid(error.to_string()))
+/// A path in a sandbox, as one of its users has it.
+pub(super) fn path(bytes: Bytes, user_name: &str) -> Result<UserPath, ServiceError> {
+    let path = GuestPath::new(bytes).map_err(|error| invalid(error.to_string()))?;
+    Ok(UserPath { user: user(user_name)?, path })
+}
+
+/// A user of a sandbox.
+fn user(name: &str) -> Result<GuestUser, ServiceError> {
+    GuestUser::named(name).map_err(|unknown| invalid(unknown.to_string()))
 }
 
 /// What is to be noted at a file.

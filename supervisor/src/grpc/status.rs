@@ -66,6 +66,10 @@ fn table(error: &ServiceError) -> Row {
             Code::PermissionDenied,
             "use a token made with `rekindle token create --network`, or leave the policy out",
         ),
+        ServiceError::RootForbidden { .. } => row(
+            Code::PermissionDenied,
+            "leave the user out, or ask the operator for a token without `--no-root` and a template with `root = true`",
+        ),
         ServiceError::Quota { .. } => later(
             Code::ResourceExhausted,
             None,
@@ -210,6 +214,7 @@ pub(super) fn reason(kind: ErrorKind) -> ErrorReason {
         ErrorKind::HostDiskFull => ErrorReason::HostDiskFull,
         ErrorKind::RateLimited => ErrorReason::RateLimited,
         ErrorKind::NetworkForbidden => ErrorReason::NetworkForbidden,
+        ErrorKind::RootForbidden => ErrorReason::RootForbidden,
     }
 }
 

@@ -13,7 +13,7 @@ use tonic::{Status, Streaming};
 
 use super::call_record::CallRecord;
 use super::{deadline, messages, status};
-use crate::agent::{Downloaded, GuestPath};
+use crate::agent::{Downloaded, UserPath};
 use crate::service::{Caller, Service, ServiceError};
 
 /// Bytes of a download on their way between the guest and the caller.
@@ -83,7 +83,7 @@ pub(super) fn download(
     service: &Service,
     caller: Caller,
     sandbox: String,
-    path: GuestPath,
+    path: UserPath,
     max_bytes: u64,
     record: CallRecord,
 ) -> impl Stream<Item = Result<v1::DownloadFileResponse, Status>> + Send + 'static {

@@ -36,6 +36,8 @@ pub struct FrontOptions {
     pub network: Option<String>,
     /// Templates by the names that clients have for them.
     pub aliases: BTreeMap<String, TemplateName>,
+    /// Ports are for those with a sandbox's traffic token alone, whatever its maker asks for.
+    pub private_ports: bool,
 }
 
 /// What every request is answered from.

@@ -138,9 +138,10 @@ fn row(error: &ServiceError) -> (StatusCode, Retry) {
         | ErrorKind::UnknownSandbox
         | ErrorKind::SandboxEnded
         | ErrorKind::NotFound => never(StatusCode::NOT_FOUND),
-        ErrorKind::MissingScope | ErrorKind::NetworkForbidden | ErrorKind::PermissionDenied => {
-            never(StatusCode::FORBIDDEN)
-        }
+        ErrorKind::MissingScope
+        | ErrorKind::NetworkForbidden
+        | ErrorKind::RootForbidden
+        | ErrorKind::PermissionDenied => never(StatusCode::FORBIDDEN),
         ErrorKind::SandboxPaused | ErrorKind::Busy | ErrorKind::AlreadyExists | ErrorKind::KeyReused => {
             never(StatusCode::CONFLICT)
         }

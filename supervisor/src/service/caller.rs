@@ -83,6 +83,8 @@ pub struct Caller {
     pub quotas: Quotas,
     /// The network policies it may choose.
     pub networks: Networks,
+    /// It may be root in its sandboxes, where their template allows it.
+    pub root: bool,
 }
 
 /// Which network policies a caller may choose, besides having none.
@@ -118,6 +120,7 @@ impl Caller {
             scopes: Scopes::ALL,
             quotas: Quotas::default(),
             networks: Networks::All,
+            root: true,
         }
     }
 

@@ -61,6 +61,8 @@ pub struct CreateSpec {
     pub at_timeout: AtTimeout,
     /// Anybody who knows its name may connect to its ports.
     pub public_ports: bool,
+    /// What programs that serve ports are told that they are called, with `${PORT}` for the port.
+    pub host_mask: Option<String>,
 }
 
 /// What happens to a sandbox whose time to live is over.
@@ -193,6 +195,8 @@ impl Service {
             created_at: SystemTime::now(),
             at_timeout: spec.at_timeout,
             public_ports: spec.public_ports,
+            host_mask: spec.host_mask,
+            root: template.source.recipe.root,
             start,
         };
         let (vm, gate) = (Arc::clone(&lease.vm), self.gate(&facts, network));

@@ -103,6 +103,12 @@ pub enum ServiceError {
         /// Which one.
         name: String,
     },
+    /// Nobody is root in this sandbox, or not this caller.
+    #[error("{by} does not allow root in its sandboxes")]
+    RootForbidden {
+        /// Who forbids it.
+        by: &'static str,
+    },
     /// The tenant has as much as it may have.
     #[error("the tenant's quota of {most} {what} is used up")]
     Quota {
@@ -197,6 +203,7 @@ impl ServiceError {
             | Self::PortClosed { .. } => ErrorKind::NotFound,
             Self::MissingScope { .. } => ErrorKind::MissingScope,
             Self::NetworkForbidden { .. } => ErrorKind::NetworkForbidden,
+            Self::RootForbidden { .. } => ErrorKind::RootForbidden,
             Self::Quota { .. } => ErrorKind::QuotaExceeded,
             Self::CallRate { .. } => ErrorKind::RateLimited,
             Self::Claim(error) => match error {
@@ -314,6 +321,7 @@ pub enum ErrorKind {
     HostDiskFull,
     RateLimited,
     NetworkForbidden,
+    RootForbidden,
 }
 
 impl ErrorKind {
@@ -351,6 +359,7 @@ impl ErrorKind {
             Self::HostDiskFull => "host_disk_full",
             Self::RateLimited => "rate_limited",
             Self::NetworkForbidden => "network_forbidden",
+            Self::RootForbidden => "root_forbidden",
         }
     }
 }

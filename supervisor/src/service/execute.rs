@@ -50,6 +50,7 @@ impl Service {
     ) -> Result<Executed, ServiceError> {
         caller.require(Scope::Exec)?;
         let sandbox = self.alive(caller, sandbox)?;
+        sandbox.check_user(caller, spec.user)?;
         let input = Input::Whole(stdin);
         let request = spec.request(self.config(), &input, None, false)?;
         let Input::Whole(stdin) = input else { return Err(ServiceError::invalid("no input")) };

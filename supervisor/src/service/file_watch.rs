@@ -12,13 +12,13 @@ use super::error::ServiceError;
 use super::files::LOOK;
 use super::registry::Service;
 use super::sandbox::Sandbox;
-use crate::agent::{AgentClient, FileEvent, FileEventKind, FileInfo, GuestPath, Watcher};
+use crate::agent::{AgentClient, FileEvent, FileEventKind, FileInfo, GuestPath, UserPath, Watcher};
 
 /// What to watch.
 #[derive(Debug, Clone)]
 pub struct WatchFiles {
     /// A directory.
-    pub path: GuestPath,
+    pub path: UserPath,
     /// Also everything below it.
     pub recursive: bool,
     /// Say what each file is that has changed and is still there.
@@ -48,10 +48,11 @@ struct Open {
 impl Open {
     /// What waits, with what callers want to know beside it. What is gone by now is not described.
     async fn changes(&mut self, agent: &AgentClient) -> Vec<FileChange> {
+        let agent = agent.as_user(self.watch.path.user);
         let mut known: HashMap<GuestPath, Option<FileInfo>> = HashMap::new();
         let mut changes = Vec::with_capacity(self.waiting.len());
         for event in self.waiting.clone() {
-            let at = event.path.within(&self.watch.path);
+            let at = event.path.within(&self.watch.path.path);
             let there = !matches!(event.kind, FileEventKind::Removed | FileEventKind::Renamed);
             let mut info = None;
             if let Some(at) = at.as_ref().filter(|_| self.watch.describe && there) {
@@ -103,7 +104,8 @@ impl Service {
     ) -> Result<FileWatch, ServiceError> {
         let call = self.file_call(caller, sandbox, "watch_files", &watch.path)?;
         let sandbox = Arc::clone(call.sandbox());
-        let done = call.wait(sandbox.vm.agent().watch(&watch.path, watch.recursive, LOOK)).await;
+        let agent = sandbox.vm.agent().as_user(watch.path.user);
+        let done = call.wait(agent.watch(&watch.path.path, watch.recursive, LOOK)).await;
         call.done(&done);
         Ok(FileWatch { sandbox, open: Open { watch, watcher: done?, waiting: Vec::new() } })
     }

@@ -13,7 +13,7 @@ use super::error::ServiceError;
 use super::registry::Service;
 use crate::agent::{
     AgentError, Downloaded, FileInfo, GuestPath, Listing, MkdirOptions, Refusal, TransferPatience,
-    UploadOptions,
+    UploadOptions, UserPath,
 };
 
 /// How long a look at files may take.
@@ -33,7 +33,7 @@ impl Service {
         &self,
         caller: &Caller,
         sandbox: &str,
-        path: &GuestPath,
+        path: &UserPath,
         options: UploadOptions,
         source: impl AsyncRead + Unpin + Send,
     ) -> Result<FileInfo, ServiceError> {
@@ -43,10 +43,10 @@ impl Service {
             call.done(&refused);
             return refused;
         }
-        let agent = call.sandbox().vm.agent().clone();
+        let agent = call.sandbox().vm.agent().as_user(path.user);
         let counter = AtomicU64::new(0);
         let source = Counted { inner: source, counter: &counter };
-        let done = call.wait(agent.upload(path, options, source, self.patience())).await;
+        let done = call.wait(agent.upload(&path.path, options, source, self.patience())).await;
         let done = done.map_err(|error| self.blame_disk(error));
         call.note(|entry| entry.bytes_in = counter.load(Ordering::Relaxed));
         call.done(&done);
@@ -62,7 +62,7 @@ impl Service {
         &self,
         caller: &Caller,
         sandbox: &str,
-        path: &GuestPath,
+        path: &UserPath,
         max_bytes: u64,
         sink: impl AsyncWrite + Unpin + Send,
     ) -> Result<Downloaded, ServiceError> {
@@ -70,10 +70,10 @@ impl Service {
         ServiceError::bound("max_bytes", max_bytes, most)?;
         let max_bytes = if max_bytes == 0 { most } else { max_bytes };
         let mut call = self.file_call(caller, sandbox, "download", path)?;
-        let agent = call.sandbox().vm.agent().clone();
+        let agent = call.sandbox().vm.agent().as_user(path.user);
         let counter = AtomicU64::new(0);
         let sink = Counted { inner: sink, counter: &counter };
-        let done = call.wait(agent.download(path, max_bytes, sink, self.patience())).await;
+        let done = call.wait(agent.download(&path.path, max_bytes, sink, self.patience())).await;
         call.note(|entry| entry.bytes_out = counter.load(Ordering::Relaxed));
         call.done(&done);
         done
@@ -87,12 +87,19 @@ impl Service {
         &self,
         caller: &Caller,
         sandbox: &str,
-        path: &GuestPath,
+        path: &UserPath,
         depth: u32,
         max_entries: u32,
     ) -> Result<Listing, ServiceError> {
         let call = self.file_call(caller, sandbox, "list_files", path)?;
-        let done = call.wait(call.sandbox().vm.agent().list_tree(path, depth, max_entries, LOOK)).await;
+        let done = call
+            .wait(call.sandbox().vm.agent().as_user(path.user).list_tree(
+                &path.path,
+                depth,
+                max_entries,
+                LOOK,
+            ))
+            .await;
         call.done(&done);
         done
     }
@@ -105,10 +112,11 @@ impl Service {
         &self,
         caller: &Caller,
         sandbox: &str,
-        path: &GuestPath,
+        path: &UserPath,
     ) -> Result<FileInfo, ServiceError> {
         let call = self.file_call(caller, sandbox, "stat", path)?;
-        let done = call.wait(call.sandbox().vm.agent().stat(path, false, LOOK)).await;
+        let done =
+            call.wait(call.sandbox().vm.agent().as_user(path.user).stat(&path.path, false, LOOK)).await;
         call.done(&done);
         done
     }
@@ -121,10 +129,10 @@ impl Service {
         &self,
         caller: &Caller,
         sandbox: &str,
-        path: &GuestPath,
+        path: &UserPath,
     ) -> Result<FileInfo, ServiceError> {
         let call = self.file_call(caller, sandbox, "stat", path)?;
-        let done = call.wait(call.sandbox().vm.agent().stat(path, true, LOOK)).await;
+        let done = call.wait(call.sandbox().vm.agent().as_user(path.user).stat(&path.path, true, LOOK)).await;
         call.done(&done);
         done
     }
@@ -137,11 +145,13 @@ impl Service {
         &self,
         caller: &Caller,
         sandbox: &str,
-        path: &GuestPath,
+        path: &UserPath,
         recursive: bool,
     ) -> Result<(), ServiceError> {
         let call = self.file_call(caller, sandbox, "remove", path)?;
-        let done = call.wait(call.sandbox().vm.agent().remove(path, recursive, REMOVE)).await;
+        let done = call
+            .wait(call.sandbox().vm.agent().as_user(path.user).remove(&path.path, recursive, REMOVE))
+            .await;
         call.done(&done);
         done
     }
@@ -154,16 +164,17 @@ impl Service {
         &self,
         caller: &Caller,
         sandbox: &str,
-        path: &GuestPath,
+        path: &UserPath,
         options: MkdirOptions,
     ) -> Result<FileInfo, ServiceError> {
         let call = self.file_call(caller, sandbox, "make_dir", path)?;
-        let done = call.wait(call.sandbox().vm.agent().mkdir(path, options, LOOK)).await;
+        let done =
+            call.wait(call.sandbox().vm.agent().as_user(path.user).mkdir(&path.path, options, LOOK)).await;
         call.done(&done);
         done
     }
 
-    /// Gives a file or a directory another path.
+    /// Gives a file or a directory another path, with the rights of whose path it has.
     ///
     /// # Errors
     /// See [`ServiceError`].
@@ -171,12 +182,14 @@ impl Service {
         &self,
         caller: &Caller,
         sandbox: &str,
-        from: &GuestPath,
+        from: &UserPath,
         to: &GuestPath,
         must_not_exist: bool,
     ) -> Result<FileInfo, ServiceError> {
         let call = self.file_call(caller, sandbox, "move", from)?;
-        let done = call.wait(call.sandbox().vm.agent().rename(from, to, must_not_exist, MOVE)).await;
+        let done = call
+            .wait(call.sandbox().vm.agent().as_user(from.user).rename(&from.path, to, must_not_exist, MOVE))
+            .await;
         call.done(&done);
         done
     }
@@ -203,10 +216,11 @@ impl Service {
         caller: &Caller,
         sandbox: &str,
         name: &'static str,
-        path: &GuestPath,
+        path: &UserPath,
     ) -> Result<Call, ServiceError> {
         caller.require(Scope::Files)?;
         let sandbox = self.alive(caller, sandbox)?;
+        sandbox.check_user(caller, path.user)?;
         Call::begin(self, sandbox, name, &path.to_string())
     }
 }

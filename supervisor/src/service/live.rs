@@ -116,6 +116,7 @@ impl Service {
     ) -> Result<LiveExecution, ServiceError> {
         caller.require(Scope::Exec)?;
         let sandbox = self.alive(caller, sandbox)?;
+        sandbox.check_user(caller, spec.user)?;
         let mut request = spec.request(self.config(), &input, terminal, true)?;
         let mut call = Call::begin(self, sandbox, "execute_stream", &spec.about())?;
         let id = call.sandbox().next_execution();

@@ -32,6 +32,9 @@ pub struct PortConnection {
     pub stream: PortStream,
     /// What is to be held as long as the connection.
     pub hold: PortHold,
+    /// What the program is to be told that it is called, where its sandbox's maker wants something else than visitors
+    /// call it.
+    pub host: Option<String>,
 }
 
 /// Keeps a sandbox from being idle. It keeps it from nothing else: a sandbox whose time is over is paused or ended
@@ -73,7 +76,9 @@ impl Service {
                 let sandbox = Arc::clone(call.sandbox());
                 call.detach(&mut sandbox.lock().lifetime);
                 sandbox.wake();
-                Ok(PortConnection { stream, hold: PortHold { call } })
+                let mask = sandbox.facts.host_mask.as_deref();
+                let host = mask.map(|mask| mask.replace("${PORT}", &port.to_string()));
+                Ok(PortConnection { stream, hold: PortHold { call }, host })
             }
             Err(error) => {
                 let failed: Result<PortConnection, _> = Err(error);

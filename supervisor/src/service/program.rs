@@ -9,7 +9,7 @@ use rekindle_protocol::limits::{MAX_PATH_BYTES, MAX_STDIN_BYTES, MIN_OUTPUT_LIMI
 use super::config::ServiceConfig;
 use super::create::MIN_MEMORY;
 use super::error::ServiceError;
-use crate::agent::{EnvVar, ExecuteRequest, Program, Stdin, TerminalSize};
+use crate::agent::{EnvVar, ExecuteRequest, GuestUser, Program, Stdin, TerminalSize};
 
 /// Bounds on a caller's variables.
 const MAX_VARIABLES: usize = 256;
@@ -20,6 +20,8 @@ const MAX_ENVIRONMENT: usize = 128 * 1024;
 pub struct ExecuteSpec {
     /// The program.
     pub program: Program,
+    /// Who runs it.
+    pub user: GuestUser,
     /// Start an interpreter instead of using a warm one.
     pub plain_interpreter: bool,
     /// Variables on top of the sandbox's.
@@ -101,6 +103,7 @@ impl ExecuteSpec {
             program: Some(self.program.clone()),
             env: environment(&self.env)?,
             cwd: self.cwd.clone().into(),
+            user: self.user.to_wire(),
             timeout_millis: timeout.map_or(0, |(timeout, _)| millis(timeout).max(1)),
             stdin: stdin.into(),
             stdin_data,

@@ -185,6 +185,10 @@ pub(super) struct SandboxFacts {
     pub at_timeout: AtTimeout,
     /// Anybody who knows its name may connect to its ports.
     pub public_ports: bool,
+    /// What programs that serve ports are told that they are called.
+    pub host_mask: Option<String>,
+    /// Callers may be root in it.
+    pub root: bool,
     pub start: StartView,
 }
 

@@ -80,6 +80,7 @@ pub async fn over_tls_a_valid_token_is_needed_and_every_refusal_sounds_the_same(
         scopes: ALL.to_vec(),
         quota: Quota::default(),
         networks: Vec::new(),
+        root: true,
         expires: Some("2020-01-01T00:00:00Z".parse().expect("a time")),
     };
     let old = tokens::create(&file, &old).expect("a token").secret.reveal().to_owned();
@@ -302,7 +303,8 @@ async fn another_tenants_sandbox_is_as_unknown_as_one_that_never_was() {
         let start = v1::ExecuteStart { request: Some(shell(&sandbox, "true")), ..Default::default() };
         let start =
             futures::stream::iter([v1::ExecuteInput { input: Some(v1::execute_input::Input::Start(start)) }]);
-        let download = v1::DownloadFileRequest { sandbox: s(), path: "x".into(), max_bytes: 0 };
+        let download =
+            v1::DownloadFileRequest { sandbox: s(), path: "x".into(), max_bytes: 0, user: String::new() };
         let answers = [
             spy.sandboxes.get(v1::GetSandboxRequest { sandbox: s() }).await.map(drop),
             spy.sandboxes.execute(shell(&sandbox, "true")).await.map(drop),
@@ -310,9 +312,17 @@ async fn another_tenants_sandbox_is_as_unknown_as_one_that_never_was() {
             spy.files.upload(upload).await.map(drop),
             crate::files::download(&mut spy, download).await.map(drop),
             spy.files.list(v1::ListFilesRequest { sandbox: s(), ..Default::default() }).await.map(drop),
-            spy.files.stat(v1::StatFileRequest { sandbox: s(), path: "x".into() }).await.map(drop),
             spy.files
-                .remove(v1::RemoveFileRequest { sandbox: s(), path: "x".into(), recursive: true })
+                .stat(v1::StatFileRequest { sandbox: s(), path: "x".into(), user: String::new() })
+                .await
+                .map(drop),
+            spy.files
+                .remove(v1::RemoveFileRequest {
+                    sandbox: s(),
+                    path: "x".into(),
+                    recursive: true,
+                    user: String::new(),
+                })
                 .await
                 .map(drop),
             spy.sandboxes.pause(v1::PauseSandboxRequest { sandbox: s() }).await.map(drop),

@@ -168,7 +168,8 @@ async fn what_was_missed_beyond_the_kept_tail_is_counted_and_in_the_spilled_file
     assert_eq!(told.stderr, b"done\n", "the last is there");
     assert!(told.missed > 2_000_000 && !told.stdout.is_empty(), "missed {}", told.missed);
     assert_eq!(told.missed + told.stdout.len() as u64, 3_000_005, "every byte is told or counted");
-    let asked = v1::DownloadFileRequest { sandbox: id.clone(), path: spilled, max_bytes: 0 };
+    let asked =
+        v1::DownloadFileRequest { sandbox: id.clone(), path: spilled, max_bytes: 0, user: String::new() };
     let mut parts = client.files.download(asked).await.expect("it is kept").into_inner();
     let mut size = 0;
     while let Some(part) = in_time("a piece", parts.message()).await.expect("a piece") {

@@ -121,7 +121,7 @@ async fn requests(client: &mut Client, id: &str, table: &mut Table) {
     ] {
         table.take(client.sandboxes.execute(request).await, reason, false);
     }
-    let missing = v1::StatFileRequest { sandbox: id.into(), path: "missing".into() };
+    let missing = v1::StatFileRequest { sandbox: id.into(), path: "missing".into(), user: String::new() };
     table.take(client.files.stat(missing).await, NotFound, false);
 }
 

@@ -80,7 +80,12 @@ async fn output_is_shortened_within_the_servers_maximum_and_kept_whole() {
         let shown = stdout.text.chars().count();
         assert!(stdout.truncated && (most / 2..=most).contains(&shown), "{asked:?}: {shown}");
         assert_eq!((stdout.total_bytes, stdout.spilled_bytes), (50_000, 50_000));
-        let read = v1::DownloadFileRequest { sandbox: id.clone(), path: stdout.spilled_path, max_bytes: 0 };
+        let read = v1::DownloadFileRequest {
+            sandbox: id.clone(),
+            path: stdout.spilled_path,
+            max_bytes: 0,
+            user: String::new(),
+        };
         let (content, end) = crate::files::download(&mut client, read).await.expect("kept");
         assert_eq!((content.len(), end.size), (50_000, 50_000));
     }

@@ -61,7 +61,12 @@ pub async fn upload(
 }
 
 pub fn read(sandbox: &str, path: &str, max_bytes: u64) -> v1::DownloadFileRequest {
-    v1::DownloadFileRequest { sandbox: sandbox.into(), path: path.to_owned().into(), max_bytes }
+    v1::DownloadFileRequest {
+        sandbox: sandbox.into(),
+        path: path.to_owned().into(),
+        max_bytes,
+        user: String::new(),
+    }
 }
 
 /// Bytes that no compression and no shift leaves alike.
@@ -94,7 +99,11 @@ async fn a_file_goes_up_and_comes_down_with_its_sum() {
         assert!(back == content, "{length}");
         assert_eq!((end.size, &end.sha256), (length as u64, &sum));
     }
-    let look = |path: &str| v1::StatFileRequest { sandbox: id.clone(), path: path.to_owned().into() };
+    let look = |path: &str| v1::StatFileRequest {
+        sandbox: id.clone(),
+        path: path.to_owned().into(),
+        user: String::new(),
+    };
     let info = client.files.stat(look("deep/data")).await.expect("there").into_inner();
     assert_eq!((info.kind(), info.size), (FileKind::File, 4 * 1024 * 1024 + 17));
     let list = |path: &str| v1::ListFilesRequest {
@@ -102,6 +111,7 @@ async fn a_file_goes_up_and_comes_down_with_its_sum() {
         path: path.to_owned().into(),
         max_entries: 0,
         depth: 0,
+        user: String::new(),
     };
     for (path, name) in [("", "deep"), ("deep", "data"), ("/home/user/deep", "data")] {
         let entries = client.files.list(list(path)).await.expect("listed").into_inner().entries;
@@ -117,6 +127,7 @@ async fn a_file_goes_up_and_comes_down_with_its_sum() {
         sandbox: id.clone(),
         path: path.to_owned().into(),
         recursive,
+        user: String::new(),
     };
     let full = client.files.remove(remove("deep", false)).await;
     refused(full, Code::FailedPrecondition, ErrorReason::WrongFileKind);
@@ -157,7 +168,7 @@ async fn owners_metadata_levels_and_writing_in_place_come_through() {
             ErrorReason::InvalidRequest,
         );
     }
-    let never = v1::StatFileRequest { sandbox: id, path: "never".into() };
+    let never = v1::StatFileRequest { sandbox: id, path: "never".into(), user: String::new() };
     refused(client.files.stat(never).await, Code::NotFound, ErrorReason::NotFound);
 }
 
@@ -234,7 +245,8 @@ async fn paths_and_files_that_cannot_be_are_refused_with_a_reason() {
     for wrong in ["", "a\0b", &"x".repeat(5000)] {
         let sent = upload(&mut client, file(&id, wrong), &small).await;
         refused(sent, Code::InvalidArgument, ErrorReason::InvalidRequest);
-        let look = v1::StatFileRequest { sandbox: id.clone(), path: wrong.to_owned().into() };
+        let look =
+            v1::StatFileRequest { sandbox: id.clone(), path: wrong.to_owned().into(), user: String::new() };
         refused(client.files.stat(look).await, Code::InvalidArgument, ErrorReason::InvalidRequest);
         let back = client.files.download(read(&id, wrong, 0)).await;
         refused(back, Code::InvalidArgument, ErrorReason::InvalidRequest);
@@ -317,6 +329,7 @@ async fn directories_are_made_and_files_are_moved() {
         path: path.to_owned().into(),
         mode: 0o700,
         must_not_exist,
+        user: String::new(),
     };
     let made = client.files.make_dir(make("a/b", true)).await.expect("made").into_inner();
     assert_eq!((made.kind(), made.mode & 0o777), (v1::FileKind::Directory, 0o700));
@@ -331,6 +344,7 @@ async fn directories_are_made_and_files_are_moved() {
         from: from.to_owned().into(),
         to: to.to_owned().into(),
         must_not_exist,
+        user: String::new(),
     };
     let moved = client.files.r#move(go("one", "a/b/two", true)).await.expect("moved").into_inner();
     assert_eq!((moved.kind(), moved.size), (v1::FileKind::File, 1000));
@@ -361,6 +375,7 @@ async fn a_watcher_is_told_each_change_from_its_first_message_on() {
         path: path.to_owned().into(),
         recursive: true,
         describe: true,
+        user: String::new(),
     };
     client.files.make_dir(make("dir")).await.expect("made");
     let mut told = client.files.watch(watch("dir")).await.expect("watched").into_inner();

@@ -65,6 +65,7 @@ async fn an_idle_sandbox_ends_and_one_with_a_call_under_way_is_not_idle() {
     advance(9 * SECOND).await;
     let spec = rekindle::service::ExecuteSpec {
         program: rekindle::agent::Program::Shell("sleep 50000".into()),
+        user: rekindle::agent::GuestUser::User,
         plain_interpreter: false,
         env: Default::default(),
         cwd: String::new(),
@@ -282,7 +283,7 @@ async fn over_the_wire_a_pause_is_refused_while_busy_and_calls_are_while_paused(
     assert_eq!((paused.state(), paused.expires_at), (v1::SandboxState::Paused, None));
     let late = client.sandboxes.execute(shell(&id, "true")).await;
     refused(late, Code::FailedPrecondition, ErrorReason::SandboxPaused);
-    let look = v1::StatFileRequest { sandbox: id.clone(), path: "x".into() };
+    let look = v1::StatFileRequest { sandbox: id.clone(), path: "x".into(), user: String::new() };
     refused(client.files.stat(look).await, Code::FailedPrecondition, ErrorReason::SandboxPaused);
     let resumed =
         client.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: id.clone() }).await.expect("resumed");

@@ -17,6 +17,7 @@ mod network;
 mod place;
 mod queue;
 mod raw;
+mod root;
 mod sandboxes;
 mod shutdown;
 mod strangers;

@@ -53,6 +53,8 @@ pub struct Wishes {
     pub tokens: Option<PathBuf>,
     pub socket_requires_token: bool,
     pub tls: Option<TlsFiles>,
+    /// Whether the template allows root.
+    pub root: bool,
 }
 
 impl Default for Wishes {
@@ -69,6 +71,7 @@ impl Default for Wishes {
             tokens: None,
             socket_requires_token: false,
             tls: None,
+            root: true,
         }
     }
 }
@@ -105,7 +108,7 @@ impl Place {
             users: None,
         };
         let host = Arc::new(VmHost::open(config).expect("a host"));
-        let template = template(dir.path(), &data, &host, wishes.parked).await;
+        let template = template(dir.path(), &data, &host, wishes.parked, wishes.root).await;
         let name = template.name().clone();
         let pool = Pool::start(host, vec![template], wishes.pool);
         let metrics = Arc::new(Metrics::new());
@@ -177,7 +180,7 @@ impl Place {
     }
 }
 
-async fn template(dir: &Path, data: &Path, host: &Arc<VmHost>, parked: u32) -> PooledTemplate {
+async fn template(dir: &Path, data: &Path, host: &Arc<VmHost>, parked: u32, root: bool) -> PooledTemplate {
     let store = Store::open(data).expect("a store");
     let artifact = |file: &str| {
         let path = dir.join(file);
@@ -185,7 +188,7 @@ async fn template(dir: &Path, data: &Path, host: &Arc<VmHost>, parked: u32) -> P
         Artifact { path, sha256: "0".repeat(64) }
     };
     let text = format!(
-        "description = \"a test\"\nimage = \"tiny\"\nmemory_mib = {MIB}\nscratch_mib = 16\nvcpus = 2\n"
+        "description = \"a test\"\nimage = \"tiny\"\nmemory_mib = {MIB}\nscratch_mib = 16\nvcpus = 2\nroot = {root}\n"
     );
     let name: TemplateName = "tiny".parse().expect("a name");
     let recipe = Recipe::parse(&name, &text).expect("a recipe");
@@ -215,6 +218,7 @@ pub fn token_with(
         scopes: scopes.to_vec(),
         quota,
         networks: networks.iter().map(|name| (*name).to_owned()).collect(),
+        root: true,
         expires: None,
     };
     tokens::create(file, &new).expect("a token").secret.reveal().to_owned()

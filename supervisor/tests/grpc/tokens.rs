@@ -181,6 +181,7 @@ async fn a_watch_ends_when_its_token_expires() {
         scopes: ALL.to_vec(),
         quota: Quota::default(),
         networks: Vec::new(),
+        root: true,
         expires: Some(Timestamp::now() + Duration::from_secs(5)),
     };
     let secret = tokens::create(&file, &new).expect("a token").secret.reveal().to_owned();

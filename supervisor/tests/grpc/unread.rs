@@ -10,6 +10,7 @@ const FLOOD: &str = "flood 20000000";
 async fn started(place: &Place, sandbox: &str, line: &str) -> LiveExecution {
     let spec = ExecuteSpec {
         program: rekindle::agent::Program::Shell(line.into()),
+        user: rekindle::agent::GuestUser::User,
         plain_interpreter: false,
         env: Default::default(),
         cwd: String::new(),

@@ -103,7 +103,7 @@ async fn the_timeline_has_every_call_with_its_cost_and_outlives_the_sandbox() {
     client.sandboxes.execute(shell(&id, "true")).await.expect("ran");
     let request = v1::ExecuteRequest { stdin: "12345".into(), ..shell(&id, "cat; fail 2") };
     client.sandboxes.execute(request).await.expect("ran");
-    let missing = v1::StatFileRequest { sandbox: id.clone(), path: "missing".into() };
+    let missing = v1::StatFileRequest { sandbox: id.clone(), path: "missing".into(), user: String::new() };
     client.files.stat(missing).await.expect_err("not there");
     client.sandboxes.execute(shell(&id, "kill 9")).await.expect("ran");
     client

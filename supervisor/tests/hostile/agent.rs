@@ -8,7 +8,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rekindle::agent::{GuestPath, MkdirOptions, TerminalSize, UploadOptions};
+use rekindle::agent::{GuestPath, MkdirOptions, TerminalSize, UploadOptions, UserPath};
 use rekindle::service::{Input, LiveEvent, ServiceError};
 use rekindle_test_support::random::{Random, times};
 use tokio::time::timeout;
@@ -152,7 +152,7 @@ async fn kind_of_call(
     which: u64,
 ) -> Result<&'static str, ServiceError> {
     let Place { service, caller, .. } = place;
-    let (path, other) = (guest_path("dir/file"), guest_path("other"));
+    let (path, other) = (UserPath::from(guest_path("dir/file")), guest_path("other"));
     match which {
         0 | 1 => {
             let stdin = if which == 0 { Bytes::new() } else { vec![b'i'; 700_000].into() };

@@ -194,7 +194,7 @@ impl Bench {
 /// Does it; whether it went well.
 async fn run(place: &Place, verb: Verb, id: &str) -> bool {
     let Place { service, caller, fake, .. } = place;
-    let path = "file".parse().expect("a path");
+    let path = rekindle::agent::GuestPath::new("file").expect("a path").into();
     match verb {
         Verb::ColdBoot => {
             let source = fake.source("cold", "");

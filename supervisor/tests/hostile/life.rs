@@ -91,6 +91,7 @@ impl World {
             scopes: Scopes { admin: false, ..Scopes::ALL },
             quotas: Quotas { sandboxes: Some(QUOTA), ..Quotas::default() },
             networks: Networks::All,
+            root: true,
         };
         let callers = TENANTS.iter().map(|tenant| caller(tenant)).collect();
         let place = Place::new(0, 0).await;

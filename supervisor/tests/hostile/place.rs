@@ -160,6 +160,7 @@ fn tasks() -> usize {
 pub fn shell(line: &str) -> ExecuteSpec {
     ExecuteSpec {
         program: Program::Shell(line.into()),
+        user: rekindle::agent::GuestUser::User,
         plain_interpreter: false,
         env: std::collections::BTreeMap::new(),
         cwd: String::new(),

@@ -118,9 +118,11 @@ async fn a_call_under_way_is_not_cut_off_by_the_pause_at_the_timeout() {
         scopes: Scopes { admin: false, ..Scopes::ALL },
         quotas: Quotas::default(),
         networks: Networks::All,
+        root: true,
     };
     let spec = ExecuteSpec {
         program: Program::Shell("sleep 1500; echo done".into()),
+        user: rekindle::agent::GuestUser::User,
         plain_interpreter: false,
         env: BTreeMap::new(),
         cwd: String::new(),

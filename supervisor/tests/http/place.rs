@@ -42,6 +42,8 @@ pub struct Wishes {
     pub quota: Quota,
     /// Network policies that its tokens allow.
     pub networks: Vec<String>,
+    /// Whether they allow root.
+    pub root: bool,
 }
 
 impl Default for Wishes {
@@ -56,6 +58,7 @@ impl Default for Wishes {
             tls: None,
             quota: Quota::default(),
             networks: Vec::new(),
+            root: true,
         }
     }
 }
@@ -94,7 +97,7 @@ impl Place {
         let service = Service::new(config, pool, Ledger::in_memory(), metrics);
         let tokens = host.dir.path().join("tokens.toml");
         let scopes = [Scope::Create, Scope::Exec, Scope::Files];
-        let key = token(&tokens, "good", "acme", &scopes, wishes.quota, wishes.networks);
+        let key = token(&tokens, "good", "acme", &scopes, wishes.quota, wishes.networks, wishes.root);
         let file = TokenFile::open(&tokens).expect("tokens");
         let authenticator = Authenticator::new(Some(file), true).expect("a thread");
         let front = Front::new(service.clone(), Arc::clone(&authenticator), Arc::clone(&audit), wishes.front);
@@ -109,7 +112,7 @@ impl Place {
 
     /// Adds a token and has the server know it.
     pub async fn token(&self, id: &str, tenant: &str, scopes: &[Scope]) -> String {
-        let secret = token(&self.tokens, id, tenant, scopes, Quota::default(), Vec::new());
+        let secret = token(&self.tokens, id, tenant, scopes, Quota::default(), Vec::new(), true);
         self.known(&secret, true).await;
         secret
     }
@@ -238,6 +241,7 @@ fn token(
     scopes: &[Scope],
     quota: Quota,
     networks: Vec<String>,
+    root: bool,
 ) -> String {
     let new = NewToken {
         id: id.parse().expect("an id"),
@@ -245,6 +249,7 @@ fn token(
         scopes: scopes.to_vec(),
         quota,
         networks,
+        root,
         expires: None,
     };
     tokens::create(file, &new).expect("a token").secret.reveal().to_owned()

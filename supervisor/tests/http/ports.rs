@@ -260,6 +260,32 @@ async fn a_sandbox_that_is_not_public_takes_its_own_token_alone() {
 }
 
 #[tokio::test]
+async fn an_operator_who_wants_no_public_ports_has_none() {
+    let front = FrontOptions { private_ports: true, ..FrontOptions::default() };
+    let place = Place::with(Wishes { front, ..Wishes::default() }).await;
+    let wanted = json!({"templateID": "base", "network": {"allowPublicTraffic": true}});
+    let refused = place.post("/sandboxes", &wanted).await;
+    assert!(refused.refused(400).contains("public ports"), "{refused:?}");
+    let (id, made) = place.sandbox(json!({})).await;
+    serve(&guest(&place), 8000);
+    assert!(visit(&place, &id, &[]).await.refused(403).contains("missing"));
+    let token = made["trafficAccessToken"].as_str().expect("a token");
+    let shown = [("e2b-traffic-access-token", token)];
+    assert_eq!(visit(&place, &id, &shown).await.status, StatusCode::IM_A_TEAPOT);
+}
+
+#[tokio::test]
+async fn a_program_is_told_the_name_that_its_maker_wants() {
+    let place = Place::new().await;
+    let (id, _) = place.sandbox(json!({"network": {"maskRequestHost": "inside.test:${PORT}"}})).await;
+    serve(&guest(&place), 8000);
+    let told = visit(&place, &id, &[]).await;
+    assert_eq!(told.body["headers"]["host"], "inside.test:8000", "{told:?}");
+    let wrong = json!({"templateID": "base", "network": {"maskRequestHost": "a\r\nb: c"}});
+    place.post("/sandboxes", &wrong).await.refused(400);
+}
+
+#[tokio::test]
 async fn a_sandbox_that_waits_for_its_use_is_resumed_by_it() {
     let place = Place::new().await;
     let lifecycle = json!({"autoPause": true, "autoResume": {"enabled": true}});
@@ -306,6 +332,7 @@ async fn an_open_connection_keeps_a_sandbox_from_being_idle() {
         scopes: Scopes { admin: false, ..Scopes::ALL },
         quotas: Quotas::default(),
         networks: Networks::All,
+        root: true,
     };
     let idle_timeout = Some(Duration::from_millis(700));
     let spec = CreateSpec { idle_timeout, public_ports: true, ..CreateSpec::default() };

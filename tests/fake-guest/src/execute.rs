@@ -88,6 +88,8 @@ async fn listen(mut reader: ReadHalf<Stream>, pieces: mpsc::Sender<Bytes>, live:
 struct Execution<'a> {
     guest: &'a Guest,
     env: &'a [wire::EnvVar],
+    /// Whose program it is.
+    user: &'a str,
     /// The host's number for it.
     label: u64,
     stream: bool,
@@ -111,6 +113,7 @@ impl<'a> Execution<'a> {
         Self {
             guest,
             env: &request.env,
+            user: if request.user.is_empty() { "user" } else { &request.user },
             label: request.label,
             stream: request.stream,
             writer,
@@ -168,6 +171,10 @@ impl<'a> Execution<'a> {
                         return Some(Outcome::Exited(1));
                     }
                 },
+                Word::Whoami => {
+                    let name = format!("{}\n", self.user);
+                    self.say(OutputStream::Stdout, name.as_bytes()).await?;
+                }
                 Word::Hostname => {
                     let name = format!("{}\n", self.guest.sandbox().hostname);
                     self.say(OutputStream::Stdout, name.as_bytes()).await?;

@@ -12,6 +12,7 @@
 //! | `flood N` | so many bytes on stdout |
 //! | `env NAME` | the variable's value on stdout, or a failure |
 //! | `connect HOST PORT TEXT…` | a connection to the outside that says the text and a line end: what it hears on stdout, or `denied` and why on stderr and a failure |
+//! | `whoami` | whose program it is, on stdout |
 //! | `hostname` | the guest's name on stdout |
 //! | `oom` | the execution ends as out of memory |
 //! | `kill SIGNAL` | it ends by that signal |
@@ -58,6 +59,8 @@ pub enum Word {
         /// What to say, its line end included.
         text: String,
     },
+    /// Show whose program it is.
+    Whoami,
     /// Show the guest's name.
     Hostname,
     /// Run out of memory.
@@ -114,6 +117,7 @@ fn word(part: &str) -> Word {
                 Err(_) => unknown(),
             }
         }
+        "whoami" => Word::Whoami,
         "hostname" => Word::Hostname,
         "oom" => Word::OutOfMemory,
         "kill" => rest.parse().map_or_else(|_| unknown(), Word::Kill),

@@ -92,7 +92,7 @@ impl FakeHost {
 
     /// A built template for a pool.
     pub async fn template(&self, name: &str, low: u32, high: u32, prespawned: u32) -> PooledTemplate {
-        let source = self.source(name, "");
+        let source = self.source(name, "root = true\n");
         let snapshot = Arc::new(self.build(&source).await.expect("built"));
         PooledTemplate { source, snapshot, parked: Watermarks { low, high }, prespawned }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand};
 use rekindle::host::cgroup::CpuQuota;
 
-use super::{ProgramOptions, cpus, size, span, span_or_none, variable};
+use super::{ProgramOptions, UserOptions, cpus, size, span, span_or_none, variable};
 
 /// What to do on a server.
 #[derive(Debug, Subcommand)]
@@ -207,6 +207,8 @@ pub struct PutOptions {
     /// Note a word at the file; repeatable. What was noted before is gone
     #[arg(long, value_name = "K=V", value_parser = variable)]
     pub meta: Vec<(String, String)>,
+    #[command(flatten)]
+    pub user: UserOptions,
     /// Print the written file as JSON
     #[arg(long)]
     pub json: bool,
@@ -221,6 +223,8 @@ pub struct GetOptions {
     pub guest: OsString,
     /// Where to; - for standard output
     pub local: PathBuf,
+    #[command(flatten)]
+    pub user: UserOptions,
 }
 
 /// Options of `ls`.
@@ -233,6 +237,8 @@ pub struct LsOptions {
     /// Also what is in the directories below, so many levels in all
     #[arg(long, value_name = "LEVELS", default_value_t = 1)]
     pub depth: u32,
+    #[command(flatten)]
+    pub user: UserOptions,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

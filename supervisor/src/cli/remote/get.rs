@@ -37,7 +37,7 @@ pub async fn get(mut client: Client, options: GetOptions) -> anyhow::Result<u8> 
     let place = place(&options.local, &path)?;
     let sandbox = resolve::resolve(&mut client, &options.sandbox).await?;
     let path = Bytes::copy_from_slice(path.as_bytes());
-    let request = DownloadFileRequest { sandbox, path, max_bytes: 0 };
+    let request = DownloadFileRequest { sandbox, path, max_bytes: 0, user: options.user.name.to_wire() };
     tokio::select! {
         done = fetch(&mut client, request, &place) => done.map(|()| 0),
         // Caught so that the file beside is removed.

@@ -29,12 +29,13 @@ pub async fn ls(mut client: Client, options: LsOptions) -> anyhow::Result<u8> {
         path: path.clone(),
         max_entries: 0,
         depth: options.depth,
+        user: options.user.name.to_wire(),
     };
     let listing = match client.files.list(request).await {
         Ok(listing) => listing.into_inner(),
         // A file is a list of one.
         Err(status) if refusal::is(&status, ErrorReason::WrongFileKind) => {
-            let request = StatFileRequest { sandbox, path };
+            let request = StatFileRequest { sandbox, path, user: options.user.name.to_wire() };
             let info = client.files.stat(request).await.map_err(refusal::refused)?.into_inner();
             ListFilesResponse { entries: vec![info], truncated: false }
         }

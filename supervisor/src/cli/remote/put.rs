@@ -37,6 +37,7 @@ pub async fn put(mut client: Client, options: PutOptions) -> anyhow::Result<u8> 
         size,
         metadata: options.meta.into_iter().collect(),
         in_place: options.in_place,
+        user: options.user.name.to_wire(),
     };
     let meter = Meter::start(&options.local.display().to_string(), size);
     let info = send(&mut client, file, input, meter).await?;

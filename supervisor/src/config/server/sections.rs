@@ -52,6 +52,9 @@ section! {
         /// The network policy of sandboxes whose clients want the internet, which they do unless they say otherwise.
         /// It counts for tokens that allow it; all others have no network.
         network: Option<String> = None;
+        /// Whether anybody who knows a sandbox's name may connect to its ports, which is what clients expect unless they
+        /// say otherwise. If not, each needs the sandbox's traffic token.
+        public_ports: bool = true;
         /// Templates by the names that clients have for them, such as `{ base = "python-node" }`.
         /// `base` and `code-interpreter-v1` are the default template where they are not given.
         aliases: BTreeMap<String, TemplateName> = BTreeMap::new();

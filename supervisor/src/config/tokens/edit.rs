@@ -29,6 +29,8 @@ pub struct NewToken {
     pub quota: Quota,
     /// The network policies its holder may choose; `*` stands for all.
     pub networks: Vec<String>,
+    /// Whether its holder may be root in its sandboxes.
+    pub root: bool,
     /// When it stops working.
     pub expires: Option<Timestamp>,
 }
@@ -100,6 +102,9 @@ fn entry(new: &NewToken, secret: &Secret) -> Result<Table, String> {
     }
     if !new.networks.is_empty() {
         table["networks"] = value(new.networks.iter().map(String::as_str).collect::<toml_edit::Array>());
+    }
+    if !new.root {
+        table["root"] = value(false);
     }
     if let Some(expires) = new.expires {
         table["expires"] = value(expires.to_string());

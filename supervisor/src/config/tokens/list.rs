@@ -61,7 +61,14 @@ struct RawToken {
     max_disk_mib: Option<u64>,
     #[serde(default)]
     networks: Vec<String>,
+    #[serde(default = "yes")]
+    root: bool,
     expires: Option<String>,
+}
+
+/// A sandbox is its holder's alone: what is not said is allowed.
+fn yes() -> bool {
+    true
 }
 
 impl Tokens {
@@ -180,6 +187,7 @@ fn token(raw: RawToken) -> Result<Token, String> {
         max_memory_mib,
         max_disk_mib,
         networks,
+        root,
         expires,
     } = raw;
     let about = |message: String| format!("token {id}: {message}");
@@ -198,6 +206,7 @@ fn token(raw: RawToken) -> Result<Token, String> {
         expires: expires.map(time).transpose()?,
         quota: Quota { max_sandboxes, max_milli_cpus, max_memory_mib, max_disk_mib },
         networks,
+        root,
         id,
         tenant,
         scopes,

@@ -34,6 +34,7 @@ impl Dir {
                 max_disk_mib: Some(9000),
             },
             networks: Vec::new(),
+            root: true,
             expires,
         };
         create(&self.file(), &new).expect("made").secret
@@ -116,6 +117,7 @@ fn a_file_of_version_0_1_0_is_read_as_it_was_written() {
             max_disk_mib: Some(9000),
         },
         networks: Vec::new(),
+        root: true,
         expires: Some(time("2030-01-31T00:00:00Z")),
     };
     assert_eq!(all[0], &ci);
@@ -227,6 +229,27 @@ fn an_edit_keeps_comments_order_and_mode() {
 }
 
 #[test]
+fn a_token_that_forbids_root_says_so_in_the_file() {
+    let dir = Dir::new();
+    dir.create("usual", None);
+    let new = NewToken {
+        id: id("strict"),
+        tenant: "acme".into(),
+        scopes: vec![Scope::Exec],
+        quota: Quota::default(),
+        networks: Vec::new(),
+        root: false,
+        expires: None,
+    };
+    create(&dir.file(), &new).expect("made");
+    let tokens = Tokens::load(&dir.file()).expect("read");
+    let root = |name: &str| tokens.get(&id(name)).expect("there").root;
+    assert_eq!((root("usual"), root("strict")), (true, false));
+    let text = fs::read_to_string(dir.file()).expect("there");
+    assert_eq!(text.matches("root").count(), 1, "what is usual is not written: {text}");
+}
+
+#[test]
 fn an_id_is_given_once() {
     let dir = Dir::new();
     dir.create("one", None);
@@ -237,6 +260,7 @@ fn an_id_is_given_once() {
         scopes: vec![Scope::Admin],
         quota: Quota::default(),
         networks: Vec::new(),
+        root: true,
         expires: None,
     };
     assert!(matches!(create(&dir.file(), &again), Err(TokensError::Taken { .. })));
@@ -300,6 +324,7 @@ fn no_token_is_for_the_tenant_of_the_socket() {
         scopes: vec![Scope::Exec],
         quota: Quota::default(),
         networks: Vec::new(),
+        root: true,
         expires: None,
     };
     let refused = create(&dir.file(), &new(LOCAL_TENANT)).expect_err("it is not a tenant's name");

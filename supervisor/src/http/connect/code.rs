@@ -105,9 +105,10 @@ impl From<&ServiceError> for ConnectError {
             | ErrorKind::NoSpace
             | ErrorKind::HostDiskFull
             | ErrorKind::RateLimited => Code::ResourceExhausted,
-            ErrorKind::MissingScope | ErrorKind::NetworkForbidden | ErrorKind::PermissionDenied => {
-                Code::PermissionDenied
-            }
+            ErrorKind::MissingScope
+            | ErrorKind::NetworkForbidden
+            | ErrorKind::RootForbidden
+            | ErrorKind::PermissionDenied => Code::PermissionDenied,
             ErrorKind::AlreadyExists | ErrorKind::KeyReused => Code::AlreadyExists,
             ErrorKind::Corrupted => Code::DataLoss,
             ErrorKind::WatchLagged => Code::Aborted,

@@ -107,7 +107,8 @@ fn spec(front: &Front, caller: &Caller, asked: NewSandbox) -> Result<CreateSpec,
         metadata: asked.metadata.unwrap_or_default(),
         network: network::policy(front, caller, &network)?,
         at_timeout,
-        public_ports: network.allow_public_traffic.unwrap_or(true),
+        public_ports: network.public_ports(front)?,
+        host_mask: network.host_mask()?,
         ..CreateSpec::default()
     })
 }

@@ -3,6 +3,7 @@
 
 use axum::body::Body;
 use axum::http::StatusCode;
+use axum::http::uri::Authority;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -13,6 +14,8 @@ use crate::service::Caller;
 
 /// What stands for all addresses.
 const ALL: [&str; 2] = ["0.0.0.0/0", "::/0"];
+/// Longest name of a host.
+const MAX_HOST: usize = 255;
 
 /// What a client wants a sandbox to reach.
 #[derive(Debug, Default, Deserialize)]
@@ -22,7 +25,8 @@ pub(super) struct NetworkBody {
     deny_out: Option<Vec<String>>,
     rules: Option<Value>,
     egress_proxy: Option<Value>,
-    mask_request_host: Option<String>,
+    /// What programs that serve ports are told that they are called.
+    pub mask_request_host: Option<String>,
     /// Whether anybody who knows the sandbox's name may connect to its ports. Clients take it for granted.
     pub allow_public_traffic: Option<bool>,
     #[serde(alias = "allow_internet_access")]
@@ -45,9 +49,6 @@ impl NetworkBody {
         if given(&self.rules) || given(&self.egress_proxy) || !allowed.is_empty() {
             return Err(HttpRefusal::not_offered(rules));
         }
-        if self.mask_request_host.is_some() {
-            return Err(HttpRefusal::not_offered("other names of the host for programs in a sandbox"));
-        }
         if !denied.is_empty() {
             return match denied.iter().any(|what| ALL.contains(&what.as_str())) {
                 true => Ok(false),
@@ -55,6 +56,32 @@ impl NetworkBody {
             };
         }
         Ok(self.allow_internet_access.unwrap_or(true))
+    }
+}
+
+impl NetworkBody {
+    /// Whether anybody may connect to the ports of the sandbox.
+    pub(super) fn public_ports(&self, front: &Front) -> Result<bool, HttpRefusal> {
+        match self.allow_public_traffic {
+            Some(true) if front.options.private_ports => {
+                Err(HttpRefusal::bad_request("the operator of this server does not allow public ports"))
+            }
+            Some(wanted) => Ok(wanted),
+            None => Ok(!front.options.private_ports),
+        }
+    }
+
+    /// What programs that serve ports are told that they are called: a host, with a port or `${PORT}`.
+    pub(super) fn host_mask(&self) -> Result<Option<String>, HttpRefusal> {
+        let Some(mask) = self.mask_request_host.as_deref().filter(|mask| !mask.is_empty()) else {
+            return Ok(None);
+        };
+        let host = mask.replace("${PORT}", "8080");
+        let right = host.parse::<Authority>().is_ok_and(|host| !host.as_str().contains('@'));
+        if mask.len() > MAX_HOST || !right {
+            return Err(HttpRefusal::bad_request("maskRequestHost is no name of a host"));
+        }
+        Ok(Some(mask.to_owned()))
     }
 }
 
@@ -96,10 +123,24 @@ mod tests {
             r#"{"denyOut": ["0.0.0.0/0"], "allowOut": ["1.1.1.1"]}"#,
             r#"{"rules": {"example.org": []}}"#,
             r#"{"egressProxy": {"address": "proxy:1080"}}"#,
-            r#"{"maskRequestHost": "localhost:${PORT}"}"#,
         ] {
             let refusal = wants(text).expect_err("it cannot be had");
             assert_eq!(refusal.status, StatusCode::NOT_IMPLEMENTED, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mask_is_a_host_and_nothing_that_ends_a_header() {
+        let mask = |mask: &str| {
+            let body = NetworkBody { mask_request_host: Some(mask.to_owned()), ..NetworkBody::default() };
+            body.host_mask().map_err(|_| ())
+        };
+        for right in ["localhost", "localhost:${PORT}", "a.example.com:443"] {
+            assert_eq!(mask(right), Ok(Some(right.to_owned())));
+        }
+        assert_eq!(mask(""), Ok(None));
+        for wrong in ["a b", "a\r\nx: y", "user@host", "a/b", &"a".repeat(300)] {
+            assert_eq!(mask(wrong), Err(()), "{wrong:?}");
         }
     }
 }

@@ -5,18 +5,23 @@ use axum::http::header::AUTHORIZATION;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::agent::GuestPath;
+use crate::agent::{GuestPath, GuestUser, UnknownUser, UserPath};
 use crate::http::connect::{Code, ConnectError};
 
 /// A user of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct User {
-    pub name: &'static str,
+    pub user: GuestUser,
     home: &'static str,
 }
 
-/// Users there are.
-const USERS: [User; 1] = [User { name: "user", home: "/home/user" }];
+/// Where each begins.
+fn home(user: GuestUser) -> &'static str {
+    match user {
+        GuestUser::User => "/home/user",
+        GuestUser::Root => "/root",
+    }
+}
 
 impl User {
     /// The user that a call names by `Authorization: Basic <user>:`; else the sandbox's own.
@@ -31,15 +36,14 @@ impl User {
 
     /// The user of this name; none means the sandbox's own.
     pub(super) fn named(name: &str) -> Result<Self, ConnectError> {
-        let found = USERS.into_iter().find(|user| name.is_empty() || user.name == name);
-        found.ok_or_else(|| {
-            let name: String = name.chars().take(64).collect();
+        let user = GuestUser::named(name).map_err(|UnknownUser { name }| {
             ConnectError::new(Code::Unauthenticated, format!("invalid username: '{name}'"))
-        })
+        })?;
+        Ok(Self { user, home: home(user) })
     }
 
     /// A path of this user's: absolute, from its home, or from `~`; without `.`, `..` and doubled slashes.
-    pub(super) fn path(self, path: &str) -> Result<GuestPath, ConnectError> {
+    pub(super) fn path(self, path: &str) -> Result<UserPath, ConnectError> {
         let path = match path.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
             _ => path,
@@ -54,7 +58,8 @@ impl User {
             }
         }
         let clean = format!("/{}", parts.join("/"));
-        GuestPath::new(clean).map_err(|error| ConnectError::invalid(error.to_string()))
+        let path = GuestPath::new(clean).map_err(|error| ConnectError::invalid(error.to_string()))?;
+        Ok(UserPath { user: self.user, path })
     }
 }
 
@@ -69,10 +74,11 @@ mod tests {
         let of = |header: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, header.parse().expect("a header"));
-            User::of(&headers).map(|user| user.name)
+            User::of(&headers).map(|user| user.user)
         };
-        assert_eq!(User::of(&HeaderMap::new()).map(|user| user.name), Ok("user"));
-        assert_eq!(of("Basic dXNlcjo="), Ok("user"));
+        assert_eq!(User::of(&HeaderMap::new()).map(|user| user.user), Ok(GuestUser::User));
+        assert_eq!(of("Basic dXNlcjo="), Ok(GuestUser::User));
+        assert_eq!(of("Basic cm9vdDo="), Ok(GuestUser::Root));
         for wrong in ["Bearer dXNlcjo=", "Basic ?", "Basic /w==", "Basic bm9ib2R5Og=="] {
             assert_eq!(of(wrong).expect_err("refused").code, Code::Unauthenticated, "{wrong}");
         }
@@ -94,8 +100,10 @@ mod tests {
             ("/..", "/"),
             ("../../../etc", "/etc"),
         ] {
-            assert_eq!(user.path(path).expect("a path").as_bytes(), clean.as_bytes(), "{path:?}");
+            assert_eq!(user.path(path).expect("a path").path.as_bytes(), clean.as_bytes(), "{path:?}");
         }
+        let root = User::named("root").expect("a user").path("~/a").expect("a path");
+        assert_eq!((root.user, root.path.as_bytes()), (GuestUser::Root, &b"/root/a"[..]));
         assert_eq!(user.path("a\0b").expect_err("no path").code, Code::InvalidArgument);
         assert!(user.path(&"a".repeat(100_000)).is_err());
     }

@@ -39,10 +39,10 @@ pub(super) async fn exchange(
     mut request: Request<Body>,
     standing: Option<Standing>,
 ) -> Result<Response<Body>, NoAnswer> {
-    let PortConnection { stream, hold } = connection;
+    let PortConnection { stream, hold, host } = connection;
     let wanted = headers::upgrade(request.headers()).filter(|_| request.version() == Version::HTTP_11);
     let visitor = wanted.as_ref().map(|_| hyper::upgrade::on(&mut request));
-    let mut request = inward(request);
+    let mut request = inward(request, host.as_deref());
     if let Some(to) = wanted {
         headers::set_upgrade(request.headers_mut(), to);
     }
@@ -72,7 +72,7 @@ pub(super) async fn exchange(
 }
 
 /// The request as the program gets it.
-fn inward(request: Request<Body>) -> Request<Body> {
+fn inward(request: Request<Body>, host: Option<&str>) -> Request<Body> {
     let (parts, body) = request.into_parts();
     let mut onward = Request::new(body);
     *onward.method_mut() = parts.method;
@@ -80,6 +80,9 @@ fn inward(request: Request<Body>) -> Request<Body> {
     *onward.uri_mut() = Uri::from(path);
     *onward.headers_mut() = parts.headers;
     headers::inward(onward.headers_mut(), &parts.uri, &parts.extensions);
+    if let Some(host) = host {
+        headers::set_host(onward.headers_mut(), host);
+    }
     onward
 }
 

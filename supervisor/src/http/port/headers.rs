@@ -62,6 +62,13 @@ pub(super) fn inward(headers: &mut HeaderMap, uri: &Uri, extensions: &Extensions
     say_whence(headers, extensions);
 }
 
+/// Has a request name this host, which has been checked.
+pub(super) fn set_host(headers: &mut HeaderMap, host: &str) {
+    if let Ok(host) = HeaderValue::try_from(host) {
+        headers.insert(HOST, host);
+    }
+}
+
 /// Makes the headers of a program's answer those that a visitor gets.
 pub(super) fn outward(headers: &mut HeaderMap) {
     remove_hops(headers);

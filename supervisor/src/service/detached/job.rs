@@ -37,7 +37,7 @@ pub(in crate::service) struct Job {
     pub(super) number: u64,
     pub(super) terminal: bool,
     pub(super) tag: Option<String>,
-    spec: Arc<ExecuteSpec>,
+    pub(super) spec: Arc<ExecuteSpec>,
     subject: String,
     at: SystemTime,
     started: Instant,

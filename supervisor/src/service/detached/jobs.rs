@@ -115,7 +115,9 @@ impl Service {
         caller.require(Scope::Exec)?;
         let sandbox = self.alive(caller, sandbox)?;
         let id: ExecutionId = execution.parse().map_err(|_| ServiceError::UnknownExecution)?;
-        let job = sandbox.lock().jobs.all.get(&id).cloned();
-        Ok((sandbox, job.ok_or(ServiceError::UnknownExecution)?))
+        let job = sandbox.lock().jobs.all.get(&id).cloned().ok_or(ServiceError::UnknownExecution)?;
+        // Who feeds a program of root's is root.
+        sandbox.check_user(caller, job.spec.user)?;
+        Ok((sandbox, job))
     }
 }

@@ -72,6 +72,7 @@ impl Service {
         caller.require(Scope::Exec)?;
         let sandbox = self.alive(caller, sandbox)?;
         let DetachedSpec { program: spec, input, terminal, tag } = spec;
+        sandbox.check_user(caller, spec.user)?;
         let mut request = spec.detached_request(self.config(), &input, terminal)?;
         let length = tag.as_deref().map_or(0, str::len);
         ServiceError::bound("the length of the tag", length as u64, MAX_TAG as u64)?;

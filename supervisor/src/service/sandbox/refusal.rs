@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
 
 use super::{End, EndReason, Inner, Sandbox, SandboxState};
-use crate::agent::AgentError;
+use crate::agent::{AgentError, GuestUser};
+use crate::service::caller::Caller;
 use crate::service::error::ServiceError;
 use crate::vm::Lost;
 
@@ -27,6 +28,20 @@ impl Sandbox {
         match self.check_running(inner) {
             Err(ServiceError::Paused) => Ok(()),
             checked => checked,
+        }
+    }
+
+    /// Refuses a user that this caller may not be in it.
+    pub(in crate::service) fn check_user(
+        &self,
+        caller: &Caller,
+        user: GuestUser,
+    ) -> Result<(), ServiceError> {
+        match user {
+            GuestUser::User => Ok(()),
+            GuestUser::Root if !self.facts.root => Err(ServiceError::RootForbidden { by: "the template" }),
+            GuestUser::Root if !caller.root => Err(ServiceError::RootForbidden { by: "this token" }),
+            GuestUser::Root => Ok(()),
         }
     }
 

@@ -24,6 +24,7 @@ def commands(sandbox):
     run = lambda line, **options: sandbox.commands.run(line, request_timeout=PATIENCE, **options)
     assert run("python3 -c 'print(6 * 7)'").stdout == "42\n"
     assert run("echo $WORD $MORE && pwd", envs={"MORE": "there"}, cwd="/tmp").stdout == "hello there\n/tmp\n"
+    assert run("id -un; pwd; command -v ldconfig", user="root").stdout == "root\n/root\n/usr/sbin/ldconfig\n"
     pieces = []
     ended = run("echo out && echo err >&2", on_stdout=pieces.append)
     assert (ended.stdout, ended.stderr, ended.exit_code) == ("out\n", "err\n", 0), ended

@@ -30,6 +30,7 @@ pub fn request(options: &ExecOptions, sandbox: String) -> ExecuteRequest {
         program: Some(Program { program: Some(kind(program)) }),
         env: program.env.iter().cloned().collect(),
         cwd: program.cwd.clone(),
+        user: program.user.name.to_wire(),
         timeout: program.timeout.map(duration),
         memory_bytes: program.memory.unwrap_or(0),
         output_limit: program.output_limit,

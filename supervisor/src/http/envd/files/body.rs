@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, DuplexStream};
 use tokio_util::io::{ReaderStream, StreamReader};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::agent::{Downloaded, GuestPath};
+use crate::agent::{Downloaded, UserPath};
 use crate::door::CallRecord;
 use crate::http::connect::ConnectError;
 use crate::http::refusal::HttpRefusal;
@@ -52,7 +52,7 @@ pub(super) struct Download {
 }
 
 impl Download {
-    pub(super) fn begin(service: &Service, caller: Caller, sandbox: String, path: GuestPath) -> Self {
+    pub(super) fn begin(service: &Service, caller: Caller, sandbox: String, path: UserPath) -> Self {
         let (writer, reader) = tokio::io::duplex(BUFFER);
         let service = service.clone();
         let transfer =

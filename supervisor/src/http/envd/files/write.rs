@@ -10,7 +10,7 @@ use tokio::io::AsyncRead;
 use super::body::content;
 use super::multipart::{Multipart, boundary};
 use super::query::FileQuery;
-use crate::agent::{FileMetadata, GuestPath, UploadOptions};
+use crate::agent::{FileMetadata, UploadOptions, UserPath};
 use crate::http::envd::admit;
 use crate::http::envd::signature::Operation;
 use crate::http::envd::trouble::Trouble;
@@ -132,7 +132,7 @@ impl Target<'_> {
     /// Writes one file: whole or not at all where it is new, else into the one that is there.
     async fn upload(
         &self,
-        path: &GuestPath,
+        path: &UserPath,
         size: Option<u64>,
         source: impl AsyncRead + Unpin + Send,
     ) -> Result<Value, Trouble> {
@@ -141,7 +141,7 @@ impl Target<'_> {
         let service = &self.front.service;
         match service.upload(&self.call.caller, self.sandbox, path, options, source).await {
             Ok(info) => {
-                let path = String::from_utf8_lossy(path.as_bytes());
+                let path = String::from_utf8_lossy(path.path.as_bytes());
                 let name = path.rsplit('/').next().unwrap_or_default();
                 let mut entry = json!({"name": name, "type": "file", "path": path});
                 if !info.metadata.is_empty() {

@@ -23,7 +23,7 @@ pub(super) async fn list(asked: Asked<'_>, request: ListDirRequest) -> Result<Li
             format!("there are more than the {most} entries of one answer: list fewer levels, or a part");
         return Err(ConnectError::invalid(message).into());
     }
-    let told = |info| Ok(EntryInfo::of(&below(&root, info)?, info));
+    let told = |info| Ok(EntryInfo::of(&below(&root.path, info)?, info));
     let entries = listing.entries.iter().map(told).collect::<Result<_, ConnectError>>()?;
     Ok(ListDirResponse { entries })
 }

@@ -11,14 +11,14 @@ use crate::service::ErrorKind;
 pub(super) async fn stat(asked: Asked<'_>, request: PathRequest) -> Result<EntryResponse, Trouble> {
     let path = asked.user()?.path(&request.path)?;
     let info = asked.service.stat(asked.caller, asked.sandbox, &path).await?;
-    Ok(EntryResponse { entry: EntryInfo::of(&path, &info) })
+    Ok(EntryResponse { entry: EntryInfo::of(&path.path, &info) })
 }
 
 pub(super) async fn make_dir(asked: Asked<'_>, request: PathRequest) -> Result<EntryResponse, Trouble> {
     let path = asked.user()?.path(&request.path)?;
     let options = MkdirOptions { mode: 0, parents: true, must_not_exist: true };
     let error = match asked.service.make_dir(asked.caller, asked.sandbox, &path, options).await {
-        Ok(info) => return Ok(EntryResponse { entry: EntryInfo::of(&path, &info) }),
+        Ok(info) => return Ok(EntryResponse { entry: EntryInfo::of(&path.path, &info) }),
         Err(error) => error,
     };
     Err(match error.kind() {
@@ -38,8 +38,8 @@ pub(super) async fn make_dir(asked: Asked<'_>, request: PathRequest) -> Result<E
 pub(super) async fn rename(asked: Asked<'_>, request: MoveRequest) -> Result<EntryResponse, Trouble> {
     let user = asked.user()?;
     let (from, to) = (user.path(&request.source)?, user.path(&request.destination)?);
-    let info = asked.service.rename(asked.caller, asked.sandbox, &from, &to, false).await?;
-    Ok(EntryResponse { entry: EntryInfo::of(&to, &info) })
+    let info = asked.service.rename(asked.caller, asked.sandbox, &from, &to.path, false).await?;
+    Ok(EntryResponse { entry: EntryInfo::of(&to.path, &info) })
 }
 
 /// What is not there is removed already.

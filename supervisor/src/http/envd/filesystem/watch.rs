@@ -12,7 +12,7 @@ use super::messages::{
     CreateWatcherResponse, EventType, FilesystemEvent, GetWatcherEventsResponse, Nothing, WatchDirEvent,
     WatchRequest, WatcherRequest,
 };
-use crate::agent::{FileEventKind, GuestPath};
+use crate::agent::{FileEventKind, UserPath};
 use crate::door::CallRecord;
 use crate::http::connect::{self, ConnectError, Messages, Stop};
 use crate::http::envd::entry::EntryInfo;
@@ -78,7 +78,7 @@ fn wanted(asked: &Asked<'_>, request: &WatchRequest) -> Result<WatchFiles, Conne
     Ok(WatchFiles { path, recursive: request.recursive, describe: request.include_entry })
 }
 
-fn refused(error: ServiceError, path: &GuestPath) -> Trouble {
+fn refused(error: ServiceError, path: &UserPath) -> Trouble {
     if error.kind() == ErrorKind::WrongFileKind {
         return ConnectError::invalid(format!("path is not a directory: {path}")).into();
     }

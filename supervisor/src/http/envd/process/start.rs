@@ -79,9 +79,10 @@ async fn start_program(asked: &Asked<'_>, request: StartRequest) -> Result<Attac
     let argv = [cmd].into_iter().chain(args).map(Bytes::from).collect();
     let program = ExecuteSpec {
         program: Program::Command(Command { argv }),
+        user: user.user,
         plain_interpreter: false,
         env: envs,
-        cwd: String::from_utf8_lossy(directory.as_bytes()).into_owned(),
+        cwd: String::from_utf8_lossy(directory.path.as_bytes()).into_owned(),
         // Where a sandbox cannot live so long, its own end comes first.
         timeout: asked.within.filter(|within| *within <= asked.service.config().max_ttl),
         memory_bytes: 0,
