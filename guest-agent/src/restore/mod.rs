@@ -11,6 +11,7 @@ pub mod entropy;
 mod gate;
 pub mod identity;
 mod open;
+mod privileges;
 mod quiesce;
 pub mod reseed;
 mod scratch;

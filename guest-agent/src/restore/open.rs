@@ -12,7 +12,7 @@ use crate::agent::Agent;
 use crate::exec;
 use crate::failure::Failure;
 use crate::restore::gate::{Sandbox, State};
-use crate::restore::{clock, entropy, identity, reseed, scratch};
+use crate::restore::{clock, entropy, identity, privileges, reseed, scratch};
 
 /// Applies everything a clone needs to be its own, then opens the gate.
 ///
@@ -90,6 +90,9 @@ fn apply(agent: &Agent, request: wire::RestoreRequest) -> Result<Sandbox, Failur
             .default_account()
             .map_err(|error| Failure::new(ErrorCode::GateFailed, format!("scratch: {error}")))?;
         step("scratch", scratch::mount(disk, &account, &agent.config.state))?;
+    }
+    if agent.init {
+        step("privileges", privileges::allow_root(request.root))?;
     }
     let limits = request.limits.unwrap_or_default();
     step("limits", files.limits.set(&limits))?;

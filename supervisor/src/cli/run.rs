@@ -74,7 +74,8 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
         pids: SANDBOX_PIDS,
         ..SandboxLimits::default()
     };
-    let identity = Identity { limits, mount_scratch: options.cold, ..Identity::default() };
+    let root = source.recipe.root;
+    let identity = Identity { limits, mount_scratch: options.cold, root, ..Identity::default() };
     // Held while the machine runs: a snapshot in use is not removed.
     let mut snapshot = None;
     let mut plan = source.plan();

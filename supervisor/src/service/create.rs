@@ -148,6 +148,7 @@ impl Service {
             memory_mib,
             disk_mib: template.source.recipe.scratch_mib,
         };
+        let root = template.source.recipe.root && caller.root;
         let quota = self.hold(caller, asked)?;
         let id = SandboxId::random().map_err(ServiceError::Random)?;
         let request = ClaimRequest {
@@ -163,6 +164,7 @@ impl Service {
                     ..SandboxLimits::default()
                 },
                 env,
+                root,
                 ..Identity::default()
             },
             wait,
@@ -196,7 +198,7 @@ impl Service {
             at_timeout: spec.at_timeout,
             public_ports: spec.public_ports,
             host_mask: spec.host_mask,
-            root: template.source.recipe.root,
+            root,
             start,
         };
         let (vm, gate) = (Arc::clone(&lease.vm), self.gate(&facts, network));

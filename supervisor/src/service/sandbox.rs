@@ -187,7 +187,7 @@ pub(super) struct SandboxFacts {
     pub public_ports: bool,
     /// What programs that serve ports are told that they are called.
     pub host_mask: Option<String>,
-    /// Callers may be root in it.
+    /// Its template and the token of who made it allow root in it.
     pub root: bool,
     pub start: StartView,
 }

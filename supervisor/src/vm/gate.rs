@@ -25,6 +25,8 @@ pub struct Identity {
     /// Lay the scratch disk over the writable directories. Done once, when a machine boots: a clone wakes up
     /// with its copy of the disk already in place.
     pub mount_scratch: bool,
+    /// Whether programs may become root by themselves, where the image has something like sudo.
+    pub root: bool,
 }
 
 impl Identity {
@@ -47,6 +49,7 @@ impl Identity {
             env: self.env.clone(),
             renew: false,
             settle: false,
+            root: self.root,
         })
     }
 
@@ -76,6 +79,7 @@ mod tests {
             env: Vec::new(),
             clock_behind: Duration::ZERO,
             mount_scratch: false,
+            root: false,
         };
         let requests = [
             identity.request().expect("random bytes"),

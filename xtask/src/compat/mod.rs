@@ -1,13 +1,17 @@
 //! `cargo xtask compat`: the official tests of E2B's Python SDK against a server of this checkout.
 //!
 //! ```text
-//! tests (a copy outside the checkout) ──▶ pytest with the published SDK ──▶ rekindle serve ──▶ sandboxes
+//! tests (a copy outside the checkout) ──▶ pytest with the published SDK ──TLS──▶ rekindle serve ──▶ sandboxes
 //! results ──▶ held against tests/compat/e2b-python.toml: what may fail, and why
 //! ```
+//!
+//! The server has a domain of its own, as a user's has: sandboxes and their ports are reached by name, with TLS and
+//! HTTP/2. What such a name leads to is told by `tests/compat/names.py` in place of a name server.
 //!
 //! The tests are somebody else's and never come into the repository; the list has their names only. A test that fails
 //! and is not listed is an error, and so is one that is listed and passes: the list can only shrink.
 
+mod certificate;
 mod judge;
 mod server;
 
@@ -53,6 +57,10 @@ pub fn run(args: &Args) -> Result<()> {
         "{} has no pytest.ini\nhint: name the folder packages/python-sdk of a copy of E2B's repository",
         args.tests.display()
     );
+    ensure!(
+        nix::unistd::geteuid().is_root(),
+        "the port of HTTPS can be served by root alone\nhint: run it as root"
+    );
     setup::packages()?;
     let cache = Cache::open()?;
     let programs = agent::build()?;
@@ -66,6 +74,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut command = Command::new(&python);
     // -P: the published SDK, not the source beside the tests.
     command.current_dir(&args.tests).args(["-P", "-m", "pytest", "-q", TEST_LIMIT, "--tb=short"]);
+    command.args(["-p", "names"]).env("PYTHONPATH", repo::root().join("tests/compat"));
     command.arg("--junitxml").arg(report.path()).args(args.places());
     command.envs(server.variables()).env("E2B_VALIDATE_API_KEY", "true");
     let status = command.status().context("cannot start pytest")?;

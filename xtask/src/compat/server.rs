@@ -1,7 +1,8 @@
 //! A server for the tests, with one token, on data of its own.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -9,18 +10,23 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use super::certificate::Certificate;
 use super::text;
 use crate::cache::Cache;
 use crate::job::bound_command;
 
 /// How a server tells where E2B's clients find it.
 const READY: &str = "E2B API on ";
+/// The domain of its sandboxes, of those that lead nowhere for anybody else.
+const DOMAIN: &str = "compat.test";
+/// Where names of that domain lead: clients take the port of HTTPS for granted, and this address is nobody else's.
+const ADDRESS: &str = "127.83.83.83";
 
 /// A server that runs.
 pub struct Server {
     child: Child,
-    url: String,
     key: String,
+    authority: PathBuf,
     /// Removed with it.
     _data: tempfile::TempDir,
 }
@@ -44,31 +50,40 @@ impl Server {
         let made: Value = serde_json::from_slice(&made.stdout).context("the token is not understood")?;
         let key = made["e2b_key"].as_str().context("the token has no key")?.to_owned();
 
+        let certificate = Certificate::make(data.path(), DOMAIN)?;
         let mut serve = command(&["serve"]);
         for setting in [
             format!("auth.tokens={}", text(&tokens)?),
             format!("listen.socket={}", text(&data.path().join("serve.sock"))?),
             format!("sandbox.default_template={template}"),
-            "http.listen=127.0.0.1:0".to_owned(),
+            format!("listen.tls_cert={}", text(&certificate.cert)?),
+            format!("listen.tls_key={}", text(&certificate.key)?),
+            format!("http.listen={ADDRESS}:443"),
+            format!("http.domain={DOMAIN}"),
         ] {
             serve.args(["--set", &setting]);
         }
         let mut child = serve.stdout(Stdio::piped()).spawn().context("cannot start rekindle")?;
         let lines = BufReader::new(child.stdout.take().context("no pipe")?).lines();
-        let mut server = Self { child, url: String::new(), key, _data: data };
+        let server = Self { child, key, authority: certificate.authority, _data: data };
         for line in lines {
             let line = line.context("cannot read what rekindle says")?;
-            if let Some(url) = line.strip_prefix(READY) {
-                server.url = url.trim().to_owned();
+            if line.starts_with(READY) {
                 return Ok(server);
             }
         }
         bail!("rekindle serve ended before it served")
     }
 
-    /// What a user sets.
-    pub fn variables(&self) -> [(&'static str, &str); 3] {
-        [("E2B_API_KEY", &self.key), ("E2B_API_URL", &self.url), ("E2B_SANDBOX_URL", &self.url)]
+    /// What a user sets, and what this machine's names and certificates are.
+    pub fn variables(&self) -> [(&'static str, &OsStr); 5] {
+        [
+            ("E2B_API_KEY", self.key.as_ref()),
+            ("E2B_DOMAIN", DOMAIN.as_ref()),
+            ("SSL_CERT_FILE", self.authority.as_ref()),
+            ("COMPAT_DOMAIN", DOMAIN.as_ref()),
+            ("COMPAT_ADDRESS", ADDRESS.as_ref()),
+        ]
     }
 
     /// Asks it to end, and waits until it has.

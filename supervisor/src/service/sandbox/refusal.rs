@@ -39,8 +39,10 @@ impl Sandbox {
     ) -> Result<(), ServiceError> {
         match user {
             GuestUser::User => Ok(()),
-            GuestUser::Root if !self.facts.root => Err(ServiceError::RootForbidden { by: "the template" }),
             GuestUser::Root if !caller.root => Err(ServiceError::RootForbidden { by: "this token" }),
+            GuestUser::Root if !self.facts.root => {
+                Err(ServiceError::RootForbidden { by: "the template, or the token that made the sandbox," })
+            }
             GuestUser::Root => Ok(()),
         }
     }

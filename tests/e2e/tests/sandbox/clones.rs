@@ -5,7 +5,8 @@ use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
-use rekindle::vm::Vm;
+use rekindle::agent::ExecuteRequest;
+use rekindle::vm::{Identity, Vm};
 use rekindle_e2e::guest::{node, output, python, shell};
 
 /// How far a clone's clock may be from its host's.
@@ -102,4 +103,19 @@ async fn the_clock_of_a_clone_is_the_clock_of_its_host() {
     assert!(least <= CLOCK_MILLIS, "{offsets:?}");
     // A template's clock is a day behind; no clone's is.
     assert!(offsets.iter().all(|offset| offset.abs() < 60_000), "{offsets:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_becomes_root_by_itself_only_where_that_is_allowed() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    for (allowed, user) in [(true, "0"), (false, "1000")] {
+        let identity = Identity { root: allowed, ..Identity::default() };
+        let vm = lab.clone_with(&lab.source.plan(), &identity).await;
+        let make = "cp /usr/bin/id /usr/local/bin/who && chmod 4755 /usr/local/bin/who && id -u";
+        let as_root = ExecuteRequest { user: "root".into(), ..shell(make) };
+        assert_eq!(output(&vm, as_root).await, "0", "root is root");
+        assert_eq!(output(&vm, shell("who -u")).await, user, "allowed: {allowed}");
+        vm.stop().await;
+    }
 }
