@@ -25,6 +25,7 @@ use crate::ratio;
 use crate::record::{Kind, PageCache, Record};
 use crate::report::{self, Report};
 use crate::scenario::alternatives::Alternative;
+use crate::scenario::e2b::Fronted;
 use crate::scenario::grpc::Served;
 use crate::scenario::transfer::{self, RawChannel};
 use crate::scenario::{Scenario, claim, crowd, first_run, roundtrip, starts, working_set};
@@ -52,6 +53,7 @@ pub async fn everything(args: &Args) -> Result<bool> {
     run.first_programs().await;
     run.warm_sandbox().await;
     run.service().await;
+    run.front().await;
     run.memory().await;
     run.bursts().await;
     let Run { record, progress, .. } = run;
@@ -284,6 +286,20 @@ impl Run<'_> {
         ];
         self.phase(WarmUp::Round, self.args.n, rows).await;
         raw.into_inner().close().await
+    }
+
+    /// E2B's API in front of a warm sandbox.
+    async fn front(&mut self) {
+        if !self.args.wants(Scenario::E2bRoundtrip) {
+            return;
+        }
+        self.progress.say("a service with both its faces and a warm sandbox");
+        let fronted = Fronted::start(self.bed).await;
+        let Some(mut fronted) = self.or_skip(Scenario::E2bRoundtrip, fronted) else { return };
+        let sample = async |record: &mut Record| fronted.sample(record).await;
+        self.phase(WarmUp::No, self.args.n, vec![row(Scenario::E2bRoundtrip, "e2b_roundtrip", sample)]).await;
+        let closed = fronted.close().await;
+        self.or_skip(Scenario::E2bRoundtrip, closed);
     }
 
     /// The service in front of a warm sandbox.

@@ -5,6 +5,7 @@
 pub mod alternatives;
 pub mod claim;
 pub mod crowd;
+pub mod e2b;
 pub mod first_run;
 pub mod grpc;
 pub mod roundtrip;
@@ -46,6 +47,8 @@ pub enum Scenario {
     ExecRoundtrip,
     /// `true` in a warm sandbox through the service, beside the agent's client alone
     GrpcRoundtrip,
+    /// `true` by the shell as E2B's SDKs ask for it, beside the same over gRPC
+    E2bRoundtrip,
     /// A file into a sandbox, beside the raw channel
     Upload,
     /// A file out of a sandbox, beside the raw channel
