@@ -265,6 +265,7 @@ fn service_config(
         ended_kept: sandbox.ended_kept,
         ended_kept_for: seconds(sandbox.ended_kept_s),
         timeline_entries: sandbox.timeline_entries,
+        usage_interval: (sandbox.usage_interval_s != 0).then(|| seconds(sandbox.usage_interval_s)),
         call_rate: CallRate::new(config.auth.max_calls_per_second, config.auth.max_calls_burst),
         network: Egress::new(&config.network.policies, &config.network.hosts)?,
         audit,

@@ -45,6 +45,8 @@ pub struct ServiceConfig {
     pub ended_kept_for: Duration,
     /// Calls a sandbox's timeline remembers.
     pub timeline_entries: usize,
+    /// How often what a sandbox uses is noted; `None` never.
+    pub usage_interval: Option<Duration>,
     /// Calls that a tenant may make; `None` without a bound.
     pub call_rate: Option<CallRate>,
     /// The network policies sandboxes may have.
@@ -75,6 +77,7 @@ impl ServiceConfig {
             ended_kept: 1_000,
             ended_kept_for: Duration::from_secs(600),
             timeline_entries: 256,
+            usage_interval: Some(Duration::from_secs(10)),
             call_rate: CallRate::new(1_000, 5_000),
             network: Egress::default(),
             audit: Arc::new(Audit::to_log()),

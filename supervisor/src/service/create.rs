@@ -10,6 +10,7 @@ use tracing::Instrument as _;
 use super::caller::{Caller, Scope};
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
+use super::history;
 use super::id::SandboxId;
 use super::idempotency::{Fingerprint, MAX_KEY as MAX_REQUEST_ID, Place};
 use super::keeper::{self, Holdings};
@@ -212,6 +213,9 @@ impl Service {
         self.enter(sandbox.clone());
         let view = sandbox.view();
         self.events().tell(SandboxEventKind::Created, view.clone());
+        if let Some(interval) = self.config().usage_interval {
+            tokio::spawn(history::keep(sandbox.clone(), interval).instrument(sandbox.span.clone()));
+        }
         keeper::keep(self, sandbox.clone(), transitions, Holdings { _lease: lease, _quota: quota });
         // And once it can be found: a shutdown that looked before it could be has not ended it.
         if *self.draining().borrow() {

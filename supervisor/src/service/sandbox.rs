@@ -20,6 +20,7 @@ use super::detached::Jobs;
 use super::error::ServiceError;
 use super::execute::Executed;
 use super::file_watch::Watchers;
+use super::history::History;
 use super::id::{ExecutionId, SandboxId};
 use super::idempotency::Keys;
 use super::lifetime::Lifetime;
@@ -230,6 +231,8 @@ pub(super) struct Inner {
     pub jobs: Jobs,
     /// Directories that are watched for callers who ask now and then.
     pub watchers: Watchers,
+    /// What it has used so far, now and then.
+    pub history: History,
     wanted: Option<(EndReason, String)>,
     executions: u64,
 }
@@ -252,6 +255,7 @@ impl Sandbox {
             live: Vec::new(),
             jobs: Jobs::default(),
             watchers: Watchers::default(),
+            history: History::default(),
             wanted: None,
             executions: 0,
         };

@@ -1,14 +1,16 @@
 //! What the SDKs ask of sandboxes, verb by verb.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use http::StatusCode;
 use rekindle::config::tokens::{Quota, Scope};
 use rekindle::http::FrontOptions;
 use rekindle::network::Egress;
+use rekindle::service::ServiceConfig;
 use serde_json::{Value, json};
 
-use crate::place::{Place, TEMPLATE, Wishes, fields};
+use crate::place::{Place, TEMPLATE, Wishes, fields, in_time};
 
 /// The sandboxes of an answer, in its order.
 fn ids(body: &Value) -> Vec<String> {
@@ -175,6 +177,32 @@ async fn metrics_are_those_of_now_and_of_no_other_time() {
     assert_eq!(between(at - 10, at + 3600).await, Some(1));
     assert_eq!(between(at - 3600, at - 1800).await, Some(0));
     place.get(&format!("{path}?start=then")).await.refused(400);
+}
+
+#[tokio::test]
+async fn metrics_are_a_series_over_the_life_of_a_sandbox() {
+    let often = |config: &mut ServiceConfig| config.usage_interval = Some(Duration::from_millis(20));
+    let place = Place::with(Wishes { service: often, ..Wishes::default() }).await;
+    let (id, _) = place.sandbox(json!({})).await;
+    let series = async || place.get(&format!("/sandboxes/{id}/metrics")).await.body;
+    let waiting = async {
+        while series().await.as_array().expect("a list").len() < 4 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    in_time("some points", waiting).await;
+    let points = series().await;
+    let times: Vec<&str> = points.as_array().expect("a list").iter().map(|point| text(point)).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    place.post(&format!("/sandboxes/{id}/pause"), &json!({})).await;
+    let before = series().await.as_array().expect("a list").len();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let after = series().await.as_array().expect("a list").len();
+    assert!(after <= before + 1, "one that stands still has nothing to tell: {before} {after}");
+}
+
+fn text(point: &Value) -> &str {
+    point["timestamp"].as_str().expect("a time")
 }
 
 #[tokio::test]

@@ -106,6 +106,8 @@ section! {
         ended_kept_s: u64 = 600;
         /// Calls a sandbox's timeline remembers, the latest ones.
         timeline_entries: usize = 256;
+        /// Seconds between two points of the series of what a sandbox uses, which has at most 240 of them; `0` for none.
+        usage_interval_s: u64 = 10;
     }
 }
 
