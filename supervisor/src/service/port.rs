@@ -71,7 +71,7 @@ impl Service {
         match opened {
             Ok(stream) => {
                 let sandbox = Arc::clone(call.sandbox());
-                call.detach(&mut sandbox.lock().lifetime);
+                call.detach(&mut sandbox.lock().lifetime, true);
                 sandbox.wake();
                 Ok(PortConnection { stream, hold: PortHold { call } })
             }

@@ -22,6 +22,7 @@ use super::execute::Executed;
 use super::file_watch::Watchers;
 use super::id::{ExecutionId, SandboxId};
 use super::idempotency::Keys;
+use super::interpreter::Contexts;
 use super::lifetime::Lifetime;
 use super::live::LiveCall;
 use super::pause::{Transition, TransitionRequest};
@@ -226,6 +227,8 @@ pub(super) struct Inner {
     pub jobs: Jobs,
     /// Directories that are watched for callers who ask now and then.
     pub watchers: Watchers,
+    /// Contexts of its code interpreter.
+    pub contexts: Contexts,
     wanted: Option<(EndReason, String)>,
     executions: u64,
 }
@@ -248,6 +251,7 @@ impl Sandbox {
             live: Vec::new(),
             jobs: Jobs::default(),
             watchers: Watchers::default(),
+            contexts: Contexts::default(),
             wanted: None,
             executions: 0,
         };
@@ -316,6 +320,7 @@ impl Sandbox {
             let mut inner = self.lock();
             inner.state = SandboxState::Ended;
             inner.watchers.clear();
+            inner.contexts = Contexts::default();
         }
         self.ended.send_replace(Some(end));
     }

@@ -601,11 +601,11 @@ def main():
         context.count += 1
         message = None
         channel.interrupted = False
-        channel.send({"type": "begin", "id": request["id"]}, both=True)
-        channel.send({"type": "number_of_executions", "execution_count": context.count})
         try:
             try:
                 channel.running = True
+                channel.send({"type": "begin", "id": request["id"]}, both=True)
+                channel.send({"type": "number_of_executions", "execution_count": context.count})
                 context.run(request["code"])
                 figures.flush(again=False)
             finally:
