@@ -12,6 +12,8 @@
 //! | `flood N` | so many bytes on stdout |
 //! | `env NAME` | the variable's value on stdout, or a failure |
 //! | `connect HOST PORT TEXT…` | a connection to the outside that says the text and a line end: what it hears on stdout, or `denied` and why on stderr and a failure |
+//! | `message JSON` | a message of a code interpreter's context |
+//! | `pieces N` | so many pieces of a message that does not end |
 //! | `hostname` | the guest's name on stdout |
 //! | `oom` | the execution ends as out of memory |
 //! | `kill SIGNAL` | it ends by that signal |
@@ -58,6 +60,10 @@ pub enum Word {
         /// What to say, its line end included.
         text: String,
     },
+    /// Send a message of a context's program.
+    Message(String),
+    /// Send pieces of one that goes on.
+    Pieces(u64),
     /// Show the guest's name.
     Hostname,
     /// Run out of memory.
@@ -114,6 +120,8 @@ fn word(part: &str) -> Word {
                 Err(_) => unknown(),
             }
         }
+        "message" => Word::Message(rest.to_owned()),
+        "pieces" => rest.parse().map_or_else(|_| unknown(), Word::Pieces),
         "hostname" => Word::Hostname,
         "oom" => Word::OutOfMemory,
         "kill" => rest.parse().map_or_else(|_| unknown(), Word::Kill),
