@@ -154,3 +154,6 @@ mod tests {
         assert!(!CodeLanguage::Bash.takes("", &wrong) && CodeLanguage::Python.takes("", &wrong));
     }
 }
+
+#[cfg(test)]
+mod programs;
