@@ -52,7 +52,10 @@ impl<'a> Interpreter<'a> {
 
     /// Everything that a run tells.
     async fn run(&self, code: &str) -> Vec<Value> {
-        self.execute(json!({"code": code, "context_id": null, "language": null, "env_vars": null})).await.rest().await
+        self.execute(json!({"code": code, "context_id": null, "language": null, "env_vars": null}))
+            .await
+            .rest()
+            .await
     }
 
     async fn context(&self, body: Value) -> String {
@@ -141,7 +144,8 @@ async fn contexts_are_there_made_begun_anew_and_removed() {
     let sandbox = Interpreter::new(&place).await;
     let listed = async || sandbox.call("GET", "/contexts", json!({})).await.body;
     let first = listed().await;
-    let languages: Vec<_> = first.as_array().expect("a list").iter().map(|one| one["language"].clone()).collect();
+    let languages: Vec<_> =
+        first.as_array().expect("a list").iter().map(|one| one["language"].clone()).collect();
     assert_eq!(languages, ["python", "javascript"]);
     let made = sandbox.context(json!({"language": "JS", "cwd": "/tmp"})).await;
     assert_eq!(listed().await[2], json!({"id": made, "language": "javascript", "cwd": "/tmp"}));
@@ -212,7 +216,8 @@ async fn what_a_guest_makes_up_is_bounded_and_means_nothing() {
     let place = Place::new().await;
     let sandbox = Interpreter::new(&place).await;
     // A message that never ends, more than fits, and ends of runs that are not.
-    let lines = sandbox.run(r#"pieces 2200; message {"type":"end","id":99}; message {; message []; echo on"#).await;
+    let lines =
+        sandbox.run(r#"pieces 2200; message {"type":"end","id":99}; message {; message []; echo on"#).await;
     assert!(text(&lines, "stderr").contains("too large"), "{:?}", kinds(&lines));
     assert_eq!(text(&lines, "stdout"), "on\n");
     let lines = sandbox.run("flood 3000000").await;
@@ -245,7 +250,8 @@ async fn there_are_only_so_many_contexts_and_runs_and_so_much_code() {
     let mut first = sandbox.execute(json!({"code": "echo begun; sleep 600000"})).await;
     while first.line().await.expect("a line")["type"] != "stdout" {}
     let body = json!({"code": "true"}).to_string();
-    let runs: FuturesUnordered<_> = (0..18).map(|_| place.ask("POST", "/execute", &headers, body.clone())).collect();
+    let runs: FuturesUnordered<_> =
+        (0..18).map(|_| place.ask("POST", "/execute", &headers, body.clone())).collect();
     let mut runs = runs.map(|answer| answer.status);
     for _ in 0..3 {
         assert_eq!(runs.next().await, Some(StatusCode::CONFLICT), "no more than fifteen wait");
@@ -259,7 +265,9 @@ async fn nobody_runs_code_without_a_token_of_the_sandbox() {
     let place = Place::new().await;
     let sandbox = Interpreter::new(&place).await;
     let other = Interpreter::new(&place).await;
-    for shown in [None, Some(("x-access-token", &other.access)), Some(("e2b-traffic-access-token", &sandbox.access))] {
+    for shown in
+        [None, Some(("x-access-token", &other.access)), Some(("e2b-traffic-access-token", &sandbox.access))]
+    {
         let more: Vec<_> = shown.iter().map(|(name, value)| (*name, value.as_str())).collect();
         for (method, path) in [("POST", "/execute"), ("GET", "/contexts"), ("POST", "/contexts")] {
             let answer = place.ask(method, path, &sandbox.headers(&more), r#"{"code":"true"}"#).await;

@@ -54,9 +54,8 @@ pub(crate) async fn execute(guest: &Guest, request: wire::ExecuteRequest, stream
     };
     let mut program = Execution::new(guest, &request, writer, input);
     let (interrupt, interrupts) = mpsc::unbounded_channel();
-    let running_words = async {
-        if interprets { program.interpret(interrupts).await } else { program.run(todo).await }
-    };
+    let running_words =
+        async { if interprets { program.interpret(interrupts).await } else { program.run(todo).await } };
     let signalled = async {
         loop {
             match signals.recv().await {

@@ -36,7 +36,8 @@ impl Execution<'_> {
                 _ = interrupts.recv() => true,
             };
             if interrupted {
-                self.message(r#"{"type":"error","name":"KeyboardInterrupt","value":"","traceback":""}"#).await?;
+                self.message(r#"{"type":"error","name":"KeyboardInterrupt","value":"","traceback":""}"#)
+                    .await?;
             }
             self.both(&format!(r#"{{"type":"end","id":{id}}}"#)).await?;
         }

@@ -36,7 +36,8 @@ pub(super) fn language(name: Option<&str>) -> Result<CodeLanguage, HttpRefusal> 
     let name = name.unwrap_or_default();
     CodeLanguage::named(name).ok_or_else(|| {
         let name: String = name.chars().take(64).collect();
-        let message = format!("there is no language `{name}`: python, javascript, typescript and bash are there");
+        let message =
+            format!("there is no language `{name}`: python, javascript, typescript and bash are there");
         HttpRefusal::bad_request(message)
     })
 }

@@ -275,6 +275,7 @@ fn died(outcome: Outcome) -> CodeError {
         Outcome::OutOfMemory => "ran out of memory".to_owned(),
         Outcome::Cancelled | Outcome::TimedOut => "was ended".to_owned(),
     };
-    let value = format!("the context's process {how}; what was defined is gone, and the next run begins anew");
+    let value =
+        format!("the context's process {how}; what was defined is gone, and the next run begins anew");
     CodeError { name: "ContextEnded".to_owned(), value, traceback: String::new() }
 }

@@ -143,7 +143,9 @@ mod tests {
         assert_eq!(read(br#"{"type":"end","id":3}"#), Said::End(3));
         let count = CodeEvent::Count(2);
         assert_eq!(read(br#"{"type":"number_of_executions","execution_count":2}"#), Said::Event(count));
-        for wrong in ["", "[]", "{", r#"{"type":"begin"}"#, r#"{"type":"begin","id":-1}"#, r#"{"type":7}"#, "1"] {
+        for wrong in
+            ["", "[]", "{", r#"{"type":"begin"}"#, r#"{"type":"begin","id":-1}"#, r#"{"type":7}"#, "1"]
+        {
             assert_eq!(read(wrong.as_bytes()), Said::Nothing, "{wrong}");
         }
         let error = CodeError { name: "E".into(), value: "v".into(), traceback: String::new() };

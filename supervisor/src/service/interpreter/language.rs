@@ -129,12 +129,9 @@ mod tests {
         assert_eq!(CodeLanguage::named(" JS "), Some(CodeLanguage::JavaScript));
         assert_eq!(CodeLanguage::named(""), Some(CodeLanguage::Python));
         assert_eq!(CodeLanguage::named("r"), None);
-        for language in [
-            CodeLanguage::Python,
-            CodeLanguage::JavaScript,
-            CodeLanguage::TypeScript,
-            CodeLanguage::Bash,
-        ] {
+        for language in
+            [CodeLanguage::Python, CodeLanguage::JavaScript, CodeLanguage::TypeScript, CodeLanguage::Bash]
+        {
             assert_eq!(CodeLanguage::named(language.name()), Some(language));
         }
     }
@@ -147,7 +144,10 @@ mod tests {
         assert!(line.ends_with(b"\n"));
         let text = CodeLanguage::Bash.request(7, "echo $A", &env);
         let text = String::from_utf8_lossy(&text);
-        assert!(text.starts_with("7\0") && text.ends_with('\0') && text.matches('\0').count() == 2, "{text:?}");
+        assert!(
+            text.starts_with("7\0") && text.ends_with('\0') && text.matches('\0').count() == 2,
+            "{text:?}"
+        );
         assert!(text.contains(r"export A='it'\''s'"), "{text}");
         assert!(!CodeLanguage::Bash.takes("a\0b", &BTreeMap::new()));
         let wrong = BTreeMap::from([("A;rm".to_owned(), String::new())]);

@@ -13,8 +13,8 @@ impl Service {
     pub fn contexts(&self, caller: &Caller, sandbox: &str) -> Result<Vec<ContextView>, ServiceError> {
         caller.require(Scope::Exec)?;
         let sandbox = self.alive(caller, sandbox)?;
-        sandbox.check_running(&sandbox.lock())?;
-        let views = sandbox.lock().contexts.views();
-        views
+        let mut inner = sandbox.lock();
+        sandbox.check_running(&inner)?;
+        inner.contexts.views()
     }
 }

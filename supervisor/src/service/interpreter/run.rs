@@ -80,7 +80,9 @@ impl Service {
             }
         };
         if !context.view.language.takes(code, env) {
-            return Err(ServiceError::invalid("bash takes no zero bytes, and only names of its own as variables"));
+            return Err(ServiceError::invalid(
+                "bash takes no zero bytes, and only names of its own as variables",
+            ));
         }
         let place = context.place()?;
         let call = Call::begin(self, Arc::clone(&alive), "run_code", code)?;
@@ -196,7 +198,8 @@ impl CodeRun {
     pub async fn next(&mut self) -> Result<Option<CodeEvent>, ServiceError> {
         let Some(held) = &mut self.held else { return Ok(None) };
         if std::mem::take(&mut held.slot.lost) {
-            let value = "the context's process was ended; what was defined is gone, and the next run begins anew";
+            let value =
+                "the context's process was ended; what was defined is gone, and the next run begins anew";
             return self.died(CodeError {
                 name: "ContextEnded".to_owned(),
                 value: value.to_owned(),
@@ -206,7 +209,9 @@ impl CodeRun {
         let Some(driver) = &mut held.slot.driver else { return Ok(None) };
         match driver.next().await {
             Ok(Told::Event(event)) => {
-                if let (CodeEvent::Stdout(text) | CodeEvent::Stderr(text), Some(call)) = (&event, &mut self.call) {
+                if let (CodeEvent::Stdout(text) | CodeEvent::Stderr(text), Some(call)) =
+                    (&event, &mut self.call)
+                {
                     self.printed = self.printed.saturating_add(text.len() as u64);
                     let printed = self.printed;
                     call.note(|entry| entry.bytes_out = printed);

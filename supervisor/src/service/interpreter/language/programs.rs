@@ -1,7 +1,7 @@
 //! The programs of contexts, on this machine's own interpreters: what they answer is read as a guest's answers are.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
@@ -112,7 +112,9 @@ fn collected(mut stream: impl std::io::Read + Send + 'static) -> JoinHandle<Vec<
 
 #[test]
 fn python_remembers_shows_fails_and_puts_variables_back() {
-    let Some(mut python) = Running::start(CodeLanguage::Python) else { rekindle_test_support::skip!("no python3") };
+    let Some(mut python) = Running::start(CodeLanguage::Python) else {
+        rekindle_test_support::skip!("no python3")
+    };
     let big = "class Big:\n    def _repr_html_(self): return 'x' * 100_000\nBig()";
     for code in [
         "import os\nx = 1\nprint('hi')\nos.environ['WORD']",
@@ -146,7 +148,9 @@ fn python_remembers_shows_fails_and_puts_variables_back() {
 
 #[test]
 fn javascript_remembers_shows_fails_and_waits() {
-    let Some(mut node) = Running::start(CodeLanguage::JavaScript) else { rekindle_test_support::skip!("no node") };
+    let Some(mut node) = Running::start(CodeLanguage::JavaScript) else {
+        rekindle_test_support::skip!("no node")
+    };
     for code in [
         "const a = 1; console.log('hi'); process.env.WORD",
         "const a = await Promise.resolve(5); [a, process.env.WORD]",
