@@ -55,6 +55,10 @@ fn table(error: &ServiceError) -> Row {
         ServiceError::UnknownExecution => {
             row(Code::NotFound, "List of Executions names what there is; others end with their call")
         }
+        ServiceError::UnknownContext => row(Code::NotFound, "create one, or name none"),
+        ServiceError::InterpreterFull { .. } => {
+            later(Code::ResourceExhausted, None, "wait for runs to end, or remove contexts")
+        }
         ServiceError::UnknownWatcher => row(Code::NotFound, "watch the directory again"),
         ServiceError::PortClosed { .. } => row(Code::NotFound, "start a program that serves it"),
         ServiceError::ExecutionEnded => row(Code::NotFound, "Wait tells how it ended"),

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::access::AccessKey;
 use super::refusal::HttpRefusal;
-use super::{control, envd, port};
+use super::{control, envd, interpreter, port};
 use crate::config::TemplateName;
 use crate::door::{
     Admitted, Authenticator, CallContext, CallRecord, ConnectionInfo, Refused, RevocableBody, Standing,
@@ -92,6 +92,9 @@ impl Front {
         match target {
             Target::Control => control::handle(self, request).await,
             Target::Sandbox { port: ENVD_PORT, .. } => envd::handle(self, request).await,
+            Target::Sandbox { id: Some(id), port: interpreter::PORT } if interpreter::answers(&request) => {
+                interpreter::handle(self, id, request).await
+            }
             Target::Sandbox { id, port } => {
                 port::handle(self, id.as_deref().unwrap_or_default(), port, request).await
             }

@@ -3,6 +3,7 @@
 //! ```text
 //! connection ──▶ front: what is it for? ──▶ control (sandboxes: made, listed, ended) ──▶ service
 //!  HTTP/1.1, h2                     ├─────▶ envd (one sandbox's programs and files) ──▶ service
+//!                                   ├─────▶ interpreter (its contexts, and code in them) ──▶ service
 //!                                   └─────▶ port (what its programs serve) ──▶ service, then bytes
 //! ```
 //!
@@ -14,6 +15,7 @@ mod connect;
 mod control;
 mod envd;
 mod front;
+mod interpreter;
 mod key;
 mod port;
 mod query;

@@ -26,6 +26,8 @@ pub(super) struct Call {
     fed: Arc<AtomicU64>,
     /// It has left a program behind.
     detached: bool,
+    /// That program keeps the sandbox from being idle.
+    counts: bool,
     /// Its timeline tells of it.
     remembered: bool,
 }
@@ -53,6 +55,7 @@ impl Call {
             entry: Some(entry),
             fed: Arc::default(),
             detached: false,
+            counts: true,
             remembered: true,
         })
     }
@@ -64,10 +67,16 @@ impl Call {
     }
 
     /// Ends the call and leaves its program running: it keeps the sandbox from being idle, but not from being paused,
-    /// and a shutdown does not wait for it. It is remembered when it ends.
-    pub(super) fn detach(&mut self, lifetime: &mut Lifetime) {
+    /// and a shutdown does not wait for it. It is remembered when it ends. A program that does not count keeps the
+    /// sandbox from nothing.
+    pub(super) fn detach(&mut self, lifetime: &mut Lifetime, counts: bool) {
         if !std::mem::replace(&mut self.detached, true) {
-            lifetime.detach();
+            self.counts = counts;
+            if counts {
+                lifetime.detach();
+            } else {
+                lifetime.finish(Instant::now());
+            }
             self.service.calls().send_modify(|calls| *calls = calls.saturating_sub(1));
         }
     }
@@ -189,10 +198,10 @@ impl Drop for Call {
             if self.remembered {
                 inner.timeline.push(entry, self.service.config().timeline_entries);
             }
-            if self.detached {
-                inner.lifetime.finish_detached(now);
-            } else {
-                inner.lifetime.finish(now);
+            match (self.detached, self.counts) {
+                (true, true) => inner.lifetime.finish_detached(now),
+                (true, false) => {}
+                (false, _) => inner.lifetime.finish(now),
             }
         }
         if !self.detached {

@@ -154,6 +154,17 @@ pub enum ServiceError {
     /// It does not say how many it missed: that counts other tenants' events too.
     #[error("events were missed")]
     Lagged,
+    /// There is no such context in the sandbox.
+    #[error("there is no such context")]
+    UnknownContext,
+    /// A code interpreter has all that it may have.
+    #[error("{most} {what}, and more may not")]
+    InterpreterFull {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        most: usize,
+    },
     /// The deadline of the call was over.
     #[error("the deadline of the call was over after {after:?}")]
     Deadline {
@@ -196,10 +207,13 @@ impl ServiceError {
             Self::UnknownSandbox => ErrorKind::UnknownSandbox,
             Self::Ended { end, during } => ended_kind(end.reason, *during),
             Self::Paused => ErrorKind::SandboxPaused,
-            Self::UnderWay { .. } | Self::TooManyDetached { .. } => ErrorKind::Busy,
+            Self::UnderWay { .. } | Self::TooManyDetached { .. } | Self::InterpreterFull { .. } => {
+                ErrorKind::Busy
+            }
             Self::UnknownExecution
             | Self::ExecutionEnded
             | Self::UnknownWatcher
+            | Self::UnknownContext
             | Self::PortClosed { .. } => ErrorKind::NotFound,
             Self::MissingScope { .. } => ErrorKind::MissingScope,
             Self::NetworkForbidden { .. } => ErrorKind::NetworkForbidden,

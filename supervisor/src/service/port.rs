@@ -74,7 +74,7 @@ impl Service {
         match opened {
             Ok(stream) => {
                 let sandbox = Arc::clone(call.sandbox());
-                call.detach(&mut sandbox.lock().lifetime);
+                call.detach(&mut sandbox.lock().lifetime, true);
                 sandbox.wake();
                 let mask = sandbox.facts.host_mask.as_deref();
                 let host = mask.map(|mask| mask.replace("${PORT}", &port.to_string()));

@@ -23,6 +23,7 @@ use super::file_watch::Watchers;
 use super::history::History;
 use super::id::{ExecutionId, SandboxId};
 use super::idempotency::Keys;
+use super::interpreter::Contexts;
 use super::lifetime::Lifetime;
 use super::live::LiveCall;
 use super::pause::{Transition, TransitionRequest};
@@ -233,6 +234,8 @@ pub(super) struct Inner {
     pub watchers: Watchers,
     /// What it has used so far, now and then.
     pub history: History,
+    /// Contexts of its code interpreter.
+    pub contexts: Contexts,
     wanted: Option<(EndReason, String)>,
     executions: u64,
 }
@@ -256,6 +259,7 @@ impl Sandbox {
             jobs: Jobs::default(),
             watchers: Watchers::default(),
             history: History::default(),
+            contexts: Contexts::default(),
             wanted: None,
             executions: 0,
         };
@@ -324,6 +328,7 @@ impl Sandbox {
             let mut inner = self.lock();
             inner.state = SandboxState::Ended;
             inner.watchers.clear();
+            inner.contexts = Contexts::default();
         }
         self.ended.send_replace(Some(end));
     }

@@ -5,6 +5,7 @@ mod admission;
 mod control;
 mod data_plane;
 mod files;
+mod interpreter;
 mod lifetimes;
 mod place;
 mod ports;

@@ -15,11 +15,14 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::guest::Guest;
+use crate::interpreter;
 use crate::reply::{finish, send};
 use crate::words::{self, Word};
 
 /// The exit code of a shell that finds no such program.
 const NOT_FOUND: u32 = 127;
+/// What ends a run of code, and not its context.
+const INTERRUPT: u32 = 2;
 /// A time limit that is none.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -30,6 +33,7 @@ pub(crate) async fn execute(guest: &Guest, request: wire::ExecuteRequest, stream
     };
     let text = words::text(program);
     let is_code = matches!(program, wire::execute_request::Program::Code(_));
+    let interprets = is_code && interpreter::is_one(&text);
     let todo = words::parse(&text);
     let (running, mut signals) = guest.begin(text);
     let (reader, mut writer) = tokio::io::split(stream);
@@ -49,13 +53,25 @@ pub(crate) async fn execute(guest: &Guest, request: wire::ExecuteRequest, stream
         millis => Duration::from_millis(millis),
     };
     let mut program = Execution::new(guest, &request, writer, input);
+    let (interrupt, interrupts) = mpsc::unbounded_channel();
+    let running_words =
+        async { if interprets { program.interpret(interrupts).await } else { program.run(todo).await } };
+    let signalled = async {
+        loop {
+            match signals.recv().await {
+                Some(INTERRUPT) if interprets => drop(interrupt.send(())),
+                Some(signal) => return signal,
+                None => std::future::pending().await,
+            }
+        }
+    };
     let outcome = tokio::select! {
-        outcome = timeout(limit, program.run(todo)) => match outcome {
+        outcome = timeout(limit, running_words) => match outcome {
             Ok(Some(outcome)) => outcome,
             Ok(None) => return,
             Err(_) => Outcome::TimedOut(wire::TimedOut { limit_millis: request.timeout_millis }),
         },
-        Some(signal) = signals.recv() => Outcome::Signaled(signal),
+        signal = signalled => Outcome::Signaled(signal),
         // The end of the host's half is the cancellation.
         () = listen(reader, pieces, live) => return,
     };
@@ -85,7 +101,7 @@ async fn listen(mut reader: ReadHalf<Stream>, pieces: mpsc::Sender<Bytes>, live:
     }
 }
 
-struct Execution<'a> {
+pub(crate) struct Execution<'a> {
     guest: &'a Guest,
     env: &'a [wire::EnvVar],
     /// Whose program it is.
@@ -124,7 +140,7 @@ impl<'a> Execution<'a> {
     }
 
     /// How it ended; nothing when the host is gone.
-    async fn run(&mut self, todo: Vec<Word>) -> Option<Outcome> {
+    pub(crate) async fn run(&mut self, todo: Vec<Word>) -> Option<Outcome> {
         for word in todo {
             match word {
                 Word::Nothing => {}
@@ -175,6 +191,13 @@ impl<'a> Execution<'a> {
                     let name = format!("{}\n", self.user);
                     self.say(OutputStream::Stdout, name.as_bytes()).await?;
                 }
+                Word::Message(json) => self.message(&json).await?,
+                Word::Pieces(number) => {
+                    let piece = [b"\x1e+", &[b'x'; 4000][..], b"\n"].concat();
+                    for _ in 0..number {
+                        self.say(OutputStream::Stdout, &piece).await?;
+                    }
+                }
                 Word::Hostname => {
                     let name = format!("{}\n", self.guest.sandbox().hostname);
                     self.say(OutputStream::Stdout, name.as_bytes()).await?;
@@ -191,6 +214,11 @@ impl<'a> Execution<'a> {
             }
         }
         Some(Outcome::Exited(0))
+    }
+
+    /// More of its input; nothing at its end.
+    pub(crate) async fn next_input(&mut self) -> Option<Bytes> {
+        self.input.recv().await
     }
 
     /// What a server outside says to this, or why there is none.
@@ -224,7 +252,7 @@ impl<'a> Execution<'a> {
         own.or_else(|| self.guest.sandbox().env.iter().rev().find(named).map(|found| found.value.clone()))
     }
 
-    async fn say(&mut self, stream: OutputStream, data: &[u8]) -> Option<()> {
+    pub(crate) async fn say(&mut self, stream: OutputStream, data: &[u8]) -> Option<()> {
         match stream {
             OutputStream::Stderr => self.stderr.push(data),
             _ => self.stdout.push(data),

@@ -18,6 +18,7 @@ mod execute;
 mod files;
 mod guest;
 mod hostile;
+mod interpreter;
 mod reply;
 mod session;
 mod watch;

@@ -13,6 +13,8 @@
 //! | `env NAME` | the variable's value on stdout, or a failure |
 //! | `connect HOST PORT TEXT…` | a connection to the outside that says the text and a line end: what it hears on stdout, or `denied` and why on stderr and a failure |
 //! | `whoami` | whose program it is, on stdout |
+//! | `message JSON` | a message of a code interpreter's context |
+//! | `pieces N` | so many pieces of a message that does not end |
 //! | `hostname` | the guest's name on stdout |
 //! | `oom` | the execution ends as out of memory |
 //! | `kill SIGNAL` | it ends by that signal |
@@ -61,6 +63,10 @@ pub enum Word {
     },
     /// Show whose program it is.
     Whoami,
+    /// Send a message of a context's program.
+    Message(String),
+    /// Send pieces of one that goes on.
+    Pieces(u64),
     /// Show the guest's name.
     Hostname,
     /// Run out of memory.
@@ -118,6 +124,8 @@ fn word(part: &str) -> Word {
             }
         }
         "whoami" => Word::Whoami,
+        "message" => Word::Message(rest.to_owned()),
+        "pieces" => rest.parse().map_or_else(|_| unknown(), Word::Pieces),
         "hostname" => Word::Hostname,
         "oom" => Word::OutOfMemory,
         "kill" => rest.parse().map_or_else(|_| unknown(), Word::Kill),

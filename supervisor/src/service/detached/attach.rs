@@ -99,6 +99,15 @@ impl Attachment {
         self
     }
 
+    /// Has the program wait for this reader from here on, or no longer.
+    pub(in crate::service) fn set_held(&mut self, held: bool) {
+        let job = &self.job;
+        self.hold = held.then(|| {
+            let id = job.progress().holds.enter(self.position.total());
+            Hold { job: Arc::clone(job), id }
+        });
+    }
+
     /// The execution's name.
     #[must_use]
     pub fn id(&self) -> ExecutionId {

@@ -37,6 +37,8 @@ pub(in crate::service) struct Job {
     pub(super) number: u64,
     pub(super) terminal: bool,
     pub(super) tag: Option<String>,
+    /// It is the server's own.
+    pub(super) hidden: bool,
     pub(super) spec: Arc<ExecuteSpec>,
     subject: String,
     at: SystemTime,
@@ -112,6 +114,7 @@ pub(super) struct Started {
     pub spec: Arc<ExecuteSpec>,
     pub terminal: bool,
     pub tag: Option<String>,
+    pub hidden: bool,
     /// Its place among those that run.
     pub place: OwnedSemaphorePermit,
 }
@@ -124,8 +127,8 @@ impl Job {
         lifetime: &mut Lifetime,
         watch: impl FnOnce(&Arc<Self>) -> T,
     ) -> (Arc<Self>, T, oneshot::Sender<End>) {
-        let Started { id, mut execution, mut call, subject, spec, terminal, tag, place } = started;
-        call.detach(lifetime);
+        let Started { id, mut execution, mut call, subject, spec, terminal, tag, hidden, place } = started;
+        call.detach(lifetime, !hidden);
         let told = execution.started();
         let input = execution.take_stdin().map(|writer| LiveInput::new(writer, call.fed()));
         let progress = Progress { takes_input: input.is_some(), ..Progress::default() };
@@ -135,6 +138,7 @@ impl Job {
             number: told.execution,
             terminal,
             tag,
+            hidden,
             spec,
             subject,
             at: SystemTime::now(),

@@ -63,6 +63,10 @@ impl Jobs {
     /// Remembers that a job has ended; the oldest make room.
     pub(super) fn settle(&mut self, job: &Arc<Job>) {
         self.running.remove(&job.id);
+        if job.hidden {
+            self.all.remove(&job.id);
+            return;
+        }
         self.output_bytes += job.weight();
         self.ended.push_back(Arc::clone(job));
         while self.output_bytes > MAX_OUTPUT_BYTES && self.without_output + 1 < self.ended.len() {
@@ -81,9 +85,9 @@ impl Jobs {
         }
     }
 
-    /// Every job, oldest first.
+    /// Every job that is a caller's, oldest first.
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Job>> {
-        self.all.values()
+        self.all.values().filter(|job| !job.hidden)
     }
 }
 

@@ -26,6 +26,8 @@ pub struct DetachedSpec {
     pub terminal: Option<TerminalSize>,
     /// What its caller calls it.
     pub tag: Option<String>,
+    /// It is the server's own: nobody lists it, and it keeps its sandbox from nothing while it waits.
+    pub hidden: bool,
 }
 
 impl Service {
@@ -41,7 +43,7 @@ impl Service {
         input: Input,
         terminal: Option<TerminalSize>,
     ) -> Result<JobView, ServiceError> {
-        let spec = DetachedSpec { program: spec.clone(), input, terminal, tag: None };
+        let spec = DetachedSpec { program: spec.clone(), input, terminal, tag: None, hidden: false };
         let (job, ()) = self.start_job(caller, sandbox, spec, |_| ()).await?;
         Ok(job.view())
     }
@@ -71,13 +73,14 @@ impl Service {
     ) -> Result<(Arc<Job>, T), ServiceError> {
         caller.require(Scope::Exec)?;
         let sandbox = self.alive(caller, sandbox)?;
-        let DetachedSpec { program: spec, input, terminal, tag } = spec;
+        let DetachedSpec { program: spec, input, terminal, tag, hidden } = spec;
         sandbox.check_user(caller, spec.user)?;
         let mut request = spec.detached_request(self.config(), &input, terminal)?;
         let length = tag.as_deref().map_or(0, str::len);
         ServiceError::bound("the length of the tag", length as u64, MAX_TAG as u64)?;
         let place = sandbox.lock().jobs.place()?;
-        let mut call = Call::begin(self, sandbox.clone(), "execute_detached", &spec.about())?;
+        let about = tag.clone().filter(|_| hidden).unwrap_or_else(|| spec.about());
+        let mut call = Call::begin(self, sandbox.clone(), "execute_detached", &about)?;
         let id = sandbox.next_execution();
         call.execution(id);
         request.label = id.0;
@@ -101,10 +104,11 @@ impl Service {
             id,
             execution,
             call,
-            subject: subject(&spec.about()),
+            subject: subject(&about),
             spec: Arc::new(spec),
             terminal: terminal.is_some(),
             tag,
+            hidden,
             place,
         };
         let (job, watcher, cut) = Job::start(started, &mut inner.lifetime, watch);

@@ -6,12 +6,22 @@ use rekindle_e2e::python::Packages;
 use rekindle_e2e::server::Server;
 
 /// The client, from the package index.
-const REQUIREMENTS: &str = "e2b==2.63.0\n";
+const REQUIREMENTS: &str = "e2b==2.63.0\ne2b-code-interpreter==2.11.5\n";
 /// What is done with it.
 const CLIENT: &str = include_str!("e2b_client.py");
+const INTERPRETER: &str = include_str!("interpreter_client.py");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_published_client_of_e2b_works_unmodified() {
+    works(CLIENT).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_published_code_interpreter_of_e2b_works_unmodified() {
+    works(INTERPRETER).await;
+}
+
+async fn works(client: &str) {
     let lab = lab!();
     let packages = match Packages::fetch(REQUIREMENTS).await {
         Ok(packages) => packages,
@@ -25,7 +35,7 @@ async fn the_published_client_of_e2b_works_unmodified() {
     let mut server = Server::start(data.path(), &[&tokens, "http.listen=127.0.0.1:0"]).await;
     let url = server.http().await;
     let env = [("E2B_API_KEY", key.as_str()), ("E2B_API_URL", &url), ("E2B_SANDBOX_URL", &url)];
-    let stdout = packages.printed(data.path(), &env, &["-c", CLIENT]).await;
+    let stdout = packages.printed(data.path(), &env, &["-c", client]).await;
     assert!(stdout.ends_with("done\n"), "{stdout}");
     assert!(!server.lines().join("\n").contains(&key), "a secret is in the log");
     server.stop(&leftovers::machines(data.path())).await;

@@ -90,7 +90,7 @@ async fn start_program(asked: &Asked<'_>, request: StartRequest) -> Result<Attac
     };
     let live = terminal.is_some() || stdin.unwrap_or(true);
     let input = if live { Input::Live } else { Input::None };
-    let spec = DetachedSpec { program, input, terminal, tag };
+    let spec = DetachedSpec { program, input, terminal, tag, hidden: false };
     match asked.service.start_attached(asked.caller, asked.sandbox, spec).await {
         Ok(attached) => Ok(attached),
         Err(ServiceError::Agent(AgentError::Refused { kind: Refusal::NotFound, message, .. })) => {

@@ -1,0 +1,258 @@
+//! Runs code in a context and tells what comes of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
+use tokio::time::timeout;
+
+use super::context::{Context, Slot};
+use super::driver::{self, Driver, Told};
+use super::events::{CodeError, CodeEvent};
+use super::language::CodeLanguage;
+use crate::service::call::Call;
+use crate::service::caller::{Caller, Scope};
+use crate::service::error::ServiceError;
+use crate::service::program::environment;
+use crate::service::registry::Service;
+
+/// Longest code.
+const MAX_CODE: usize = 1 << 20;
+/// How often a run whose caller has gone is interrupted, and how long it has each time, before its program is ended.
+const INTERRUPTS: usize = 4;
+const INTERRUPTED_WITHIN: Duration = Duration::from_secs(5);
+/// How long its program has to begin with it.
+const BEGUN_WITHIN: Duration = Duration::from_secs(60);
+
+/// The context of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContextChoice {
+    /// That of this name.
+    Named(String),
+    /// The one that every sandbox has for this language.
+    Default(CodeLanguage),
+}
+
+/// A run under way. Dropping it interrupts the code.
+#[derive(Debug)]
+pub struct CodeRun {
+    held: Option<Held>,
+    call: Option<Call>,
+    printed: u64,
+}
+
+/// What a run has of its context, until the context is ready for the next.
+#[derive(Debug)]
+struct Held {
+    service: Service,
+    caller: Caller,
+    sandbox: String,
+    context: Arc<Context>,
+    slot: OwnedMutexGuard<Slot>,
+    /// Before the slot is another's, this one no longer counts.
+    _place: OwnedSemaphorePermit,
+}
+
+impl Service {
+    /// Runs code in a context, after the runs that were asked for before. Dropping the future leaves nothing, unless
+    /// the code was being sent: then its context begins anew.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub async fn run_code(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        choice: &ContextChoice,
+        code: &str,
+        env: &BTreeMap<String, String>,
+    ) -> Result<CodeRun, ServiceError> {
+        caller.require(Scope::Exec)?;
+        let alive = self.alive(caller, sandbox)?;
+        ServiceError::bound("the size of the code", code.len() as u64, MAX_CODE as u64)?;
+        environment(env)?;
+        let context = {
+            let contexts = &mut alive.lock().contexts;
+            match choice {
+                ContextChoice::Named(id) => contexts.named(id)?,
+                ContextChoice::Default(language) => contexts.default(*language)?,
+            }
+        };
+        if !context.view.language.takes(code, env) {
+            return Err(ServiceError::invalid(
+                "bash takes no zero bytes, and only names of its own as variables",
+            ));
+        }
+        let place = context.place()?;
+        let call = Call::begin(self, Arc::clone(&alive), "run_code", code)?;
+        let slot = Arc::clone(&context.slot);
+        let slot = call.wait(async move { Ok(slot.lock_owned().await) }).await;
+        let begun = async {
+            let mut held = Held {
+                service: self.clone(),
+                caller: caller.clone(),
+                sandbox: sandbox.to_owned(),
+                context,
+                slot: slot?,
+                _place: place,
+            };
+            held.begin(code, env).await?;
+            Ok(held)
+        };
+        match begun.await {
+            Ok(held) => Ok(CodeRun { held: Some(held), call: Some(call), printed: 0 }),
+            Err(error) => {
+                let failed: Result<CodeRun, _> = Err(error);
+                call.done(&failed);
+                failed
+            }
+        }
+    }
+}
+
+impl Held {
+    fn at(&self) -> (&Service, &Caller, &str) {
+        (&self.service, &self.caller, &self.sandbox)
+    }
+
+    /// Has the context's program run this code; starts one where there is none.
+    async fn begin(&mut self, code: &str, env: &BTreeMap<String, String>) -> Result<(), ServiceError> {
+        self.context.check()?;
+        let program = self.context.program();
+        if self.slot.driver.as_ref().is_some_and(|driver| Some(driver.id()) != program) {
+            // The context was restarted.
+            self.slot.driver = None;
+        }
+        if self.slot.driver.as_ref().is_some_and(|driver| !driver.is_idle()) {
+            self.end().await;
+        }
+        if let Some(driver) = &mut self.slot.driver {
+            let at = (&self.service, &self.caller, &self.sandbox[..]);
+            match driver.ask(at, &self.context, code, env).await {
+                // It has ended since the last run.
+                Err(ServiceError::ExecutionEnded | ServiceError::UnknownExecution) => {
+                    self.slot.driver = None;
+                    self.slot.lost = true;
+                }
+                asked => return asked,
+            }
+        }
+        let (service, caller, sandbox) = (self.service.clone(), self.caller.clone(), self.sandbox.clone());
+        let driver = Driver::start((&service, &caller, &sandbox), &self.context).await?;
+        self.slot.driver = Some(driver);
+        if let Err(error) = self.context.check() {
+            self.end().await;
+            return Err(error);
+        }
+        let Slot { driver: Some(driver), lost: false } = &mut *self.slot else { return Ok(()) };
+        match driver.ask((&service, &caller, &sandbox), &self.context, code, env).await {
+            // One that has ended already says why when it is read.
+            Err(ServiceError::ExecutionEnded) => Ok(()),
+            asked => asked,
+        }
+    }
+
+    /// Ends the context's program.
+    async fn end(&mut self) {
+        let program = self.slot.driver.take().map(|driver| driver.id());
+        let _ = driver::kill(self.at(), program).await;
+    }
+
+    /// Brings the context to where it can run code again: interrupts what runs, or ends its program.
+    async fn recover(mut self) {
+        let Some(driver) = &mut self.slot.driver else { return };
+        if driver.is_idle() {
+            return;
+        }
+        // A program that is still starting would be ended by an interrupt.
+        let _ = timeout(BEGUN_WITHIN, driver.begun()).await;
+        for _ in 0..INTERRUPTS {
+            let _ = driver::interrupt(self.at(), &self.context).await;
+            let Some(driver) = &mut self.slot.driver else { return };
+            let ending = async {
+                loop {
+                    match driver.next().await {
+                        Ok(Told::Event(_)) => {}
+                        Ok(Told::Over) => return true,
+                        Ok(Told::Died(_)) | Err(_) => return false,
+                    }
+                }
+            };
+            match timeout(INTERRUPTED_WITHIN, ending).await {
+                Ok(true) => return,
+                Ok(false) => break,
+                Err(_) => {}
+            }
+        }
+        self.end().await;
+        self.slot.lost = true;
+    }
+}
+
+impl CodeRun {
+    /// What it tells next; `None` after the last. Can be abandoned and called again without losing anything.
+    ///
+    /// # Errors
+    /// See [`ServiceError`]; nothing follows an error.
+    pub async fn next(&mut self) -> Result<Option<CodeEvent>, ServiceError> {
+        let Some(held) = &mut self.held else { return Ok(None) };
+        if std::mem::take(&mut held.slot.lost) {
+            let value =
+                "the context's process was ended; what was defined is gone, and the next run begins anew";
+            return self.died(CodeError {
+                name: "ContextEnded".to_owned(),
+                value: value.to_owned(),
+                traceback: String::new(),
+            });
+        }
+        let Some(driver) = &mut held.slot.driver else { return Ok(None) };
+        match driver.next().await {
+            Ok(Told::Event(event)) => {
+                if let (CodeEvent::Stdout(text) | CodeEvent::Stderr(text), Some(call)) =
+                    (&event, &mut self.call)
+                {
+                    self.printed = self.printed.saturating_add(text.len() as u64);
+                    let printed = self.printed;
+                    call.note(|entry| entry.bytes_out = printed);
+                }
+                Ok(Some(event))
+            }
+            Ok(Told::Over) => {
+                self.finish(&Ok(()));
+                Ok(None)
+            }
+            Ok(Told::Died(error)) => {
+                held.slot.driver = None;
+                self.died(error)
+            }
+            Err(error) => {
+                held.slot.driver = None;
+                let failed = Err(error);
+                self.finish(&failed);
+                failed.map(|()| None)
+            }
+        }
+    }
+
+    fn died(&mut self, error: CodeError) -> Result<Option<CodeEvent>, ServiceError> {
+        self.finish(&Ok(()));
+        Ok(Some(CodeEvent::Error(error)))
+    }
+
+    fn finish(&mut self, result: &Result<(), ServiceError>) {
+        // The context is the next one's before the timeline tells of the end.
+        self.held = None;
+        if let Some(call) = self.call.take() {
+            call.done(result);
+        }
+    }
+}
+
+impl Drop for CodeRun {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            tokio::spawn(held.recover());
+        }
+    }
+}
