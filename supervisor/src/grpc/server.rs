@@ -18,6 +18,7 @@ use tonic::service::Routes;
 use tonic_health::server::HealthReporter;
 
 use super::admit::Admission;
+use super::beside::Beside;
 use super::executions::ExecutionsApi;
 use super::files::FilesApi;
 use super::host::{HostApi, HostFacts};
@@ -25,7 +26,7 @@ use super::network::NetworkApi;
 use super::sandboxes::SandboxesApi;
 use super::socket::{self, Socket, SocketError};
 use crate::door::{
-    Authenticator, CallContext, ConnectionLimits, Inside, Places, Tls, TlsError, TlsFiles, incoming,
+    Authenticator, CallContext, ConnectionLimits, Handler, Inside, Places, Tls, TlsError, TlsFiles, incoming,
 };
 use crate::service::Service;
 use crate::telemetry::Audit;
@@ -129,6 +130,7 @@ impl Listeners {
 /// The API, ready to be served.
 pub struct Server {
     service: Admission,
+    beside: Option<Handler>,
     health: HealthReporter,
     max_streams: u32,
     limits: Arc<ConnectionLimits>,
@@ -181,6 +183,7 @@ impl Server {
         let limits = Arc::new(options.connections);
         Ok(Self {
             service: Admission { context, routes },
+            beside: None,
             health,
             max_streams: options.max_streams,
             socket_places: Places::new(limits.socket, limits.socket),
@@ -189,6 +192,19 @@ impl Server {
             trusts_socket,
             stop: watch::channel(false).0,
         })
+    }
+
+    /// The API, for a face that has its calls in other words: gRPC in, gRPC out, admitted and written down like any
+    /// other.
+    #[must_use]
+    pub fn handler(&self) -> Handler {
+        self.service.handler()
+    }
+
+    /// Has requests on the socket that are not gRPC answered by `other`, also those of HTTP/1.1.
+    #[must_use]
+    pub fn beside(self, other: Handler) -> Self {
+        Self { beside: Some(other), ..self }
     }
 
     /// What tells callers' health checks, and stops the servers.
@@ -208,8 +224,9 @@ impl Server {
                 Some(socket) => {
                     let incoming =
                         incoming(&socket.listener, &self.socket_places, self.trusts_socket, &self.limits);
-                    let server = self.builder();
-                    server.serve_with_incoming_shutdown(self.service.clone(), incoming, self.stopped()).await
+                    let server = self.builder().accept_http1(self.beside.is_some());
+                    let service = Beside { grpc: self.service.clone(), other: self.beside.clone() };
+                    server.serve_with_incoming_shutdown(service, incoming, self.stopped()).await
                 }
                 None => Ok(()),
             }
