@@ -26,4 +26,4 @@ pub(crate) use incoming::incoming;
 pub(crate) use places::Places;
 pub(crate) use revoke::{RevocableBody, Standing};
 pub(crate) use tls::TlsConnection;
-pub use tls::{Inside, Tls, TlsError, TlsFiles};
+pub use tls::{Tls, TlsError, TlsFiles};

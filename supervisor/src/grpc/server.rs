@@ -26,7 +26,7 @@ use super::network::NetworkApi;
 use super::sandboxes::SandboxesApi;
 use super::socket::{self, Socket, SocketError};
 use crate::door::{
-    Authenticator, CallContext, ConnectionLimits, Handler, Inside, Places, Tls, TlsError, TlsFiles, incoming,
+    Authenticator, CallContext, ConnectionLimits, Handler, Places, Tls, TlsError, TlsFiles, incoming,
 };
 use crate::service::Service;
 use crate::telemetry::Audit;
@@ -107,7 +107,7 @@ impl Listeners {
     /// # Errors
     /// When the address or a file cannot be had.
     pub async fn tcp(mut self, address: SocketAddr, files: &TlsFiles) -> Result<Self, ServeError> {
-        let tls = Arc::new(Tls::open(files.clone(), Inside::Http2)?);
+        let tls = Arc::new(Tls::open(files.clone())?);
         let listener =
             TcpListener::bind(address).await.map_err(|source| ServeError::Tcp { address, source })?;
         self.tcp = Some((listener, tls));
@@ -201,7 +201,7 @@ impl Server {
         self.service.handler()
     }
 
-    /// Has requests on the socket that are not gRPC answered by `other`, also those of HTTP/1.1.
+    /// Has requests that are not gRPC answered by `other`, also those of HTTP/1.1.
     #[must_use]
     pub fn beside(self, other: Handler) -> Self {
         Self { beside: Some(other), ..self }
@@ -224,9 +224,7 @@ impl Server {
                 Some(socket) => {
                     let incoming =
                         incoming(&socket.listener, &self.socket_places, self.trusts_socket, &self.limits);
-                    let server = self.builder().accept_http1(self.beside.is_some());
-                    let service = Beside { grpc: self.service.clone(), other: self.beside.clone() };
-                    server.serve_with_incoming_shutdown(service, incoming, self.stopped()).await
+                    self.builder().serve_with_incoming_shutdown(self.spoken(), incoming, self.stopped()).await
                 }
                 None => Ok(()),
             }
@@ -236,8 +234,7 @@ impl Server {
                 Some((listener, tls)) => {
                     let incoming = incoming(listener, &self.tcp_places, false, &self.limits);
                     let incoming = incoming.map_ok(|connection| tls.accept(connection, self.limits.greeting));
-                    let server = self.builder();
-                    server.serve_with_incoming_shutdown(self.service.clone(), incoming, self.stopped()).await
+                    self.builder().serve_with_incoming_shutdown(self.spoken(), incoming, self.stopped()).await
                 }
                 None => Ok(()),
             }
@@ -245,8 +242,14 @@ impl Server {
         tokio::try_join!(on_socket, on_tcp).map(|_| ()).map_err(ServeError::Server)
     }
 
+    /// What is answered on a connection.
+    fn spoken(&self) -> Beside {
+        Beside { grpc: self.service.clone(), other: self.beside.clone() }
+    }
+
     fn builder(&self) -> tonic::transport::Server {
         tonic::transport::Server::builder()
+            .accept_http1(self.beside.is_some())
             .max_concurrent_streams(self.max_streams)
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE_ANSWER))

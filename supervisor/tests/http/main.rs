@@ -2,6 +2,8 @@
 //! answered, and that nobody gets in who must not.
 
 mod admission;
+mod api;
+mod api_hostile;
 mod control;
 mod data_plane;
 mod files;
