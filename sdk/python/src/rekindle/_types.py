@@ -253,6 +253,21 @@ class Missed:
 
 
 @dataclasses.dataclass(frozen=True)
+class ExecuteEvent:
+    """What a live execution tells: exactly one of these is set."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ExecuteEvent"
+    #: It runs. Always first.
+    started: Started | None = wire("started", w.message(Started))
+    stdout: bytes | None = wire("stdout", w.MAYBE_BYTES)
+    stderr: bytes | None = wire("stderr", w.MAYBE_BYTES)
+    #: It ended. Always last.
+    finished: ExecutionResult | None = wire("finished", w.message(ExecutionResult))
+    #: What it printed before and is not told here.
+    missed: Missed | None = wire("missed", w.message(Missed))
+
+
+@dataclasses.dataclass(frozen=True)
 class DetachedInfo:
     """A detached execution."""
 
@@ -369,10 +384,3 @@ class Timeline:
     MESSAGE: ClassVar[str] = "rekindle.v1.SandboxTimelineResponse"
     entries: list[TimelineEntry] = wire("entries", w.many(TimelineEntry))
     dropped: int = wire("dropped", w.UINT64)
-
-
-@dataclasses.dataclass(frozen=True)
-class Nothing:
-    """An answer that says no more than that it was done."""
-
-    MESSAGE: ClassVar[str] = ""
