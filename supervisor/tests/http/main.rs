@@ -12,4 +12,7 @@ mod place;
 mod ports;
 mod process;
 mod protocols;
+#[path = "../../../tests/e2e/src/python.rs"]
+mod python;
+mod sdk;
 mod watch;

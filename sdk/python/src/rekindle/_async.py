@@ -147,21 +147,22 @@ class AsyncClient:
                 tried += 1
 
     async def stream(
-        self, call: c.Stream[T], deadline: float | None = None, content: AsyncIterable[bytes] | None = None
+        self,
+        call: c.Stream[T],
+        deadline: float | None = None,
+        content: AsyncIterable[bytes] | None = None,
+        length: int | None = None,
     ) -> AsyncGenerator[T, None]:
-        """Makes a call with any number of answers. Closing the generator ends the call."""
+        """Makes a call with any number of answers. Closing the generator ends the call.
 
-        async def body() -> AsyncIterator[bytes]:
-            yield call.body
-            if content is not None:
-                async for piece in content:
-                    yield piece
-
-        headers = c.call_headers(deadline, c.STREAM)
+        ``content`` is the whole request where it has more than one message, of ``length`` bytes where that is known.
+        """
+        headers = c.call_headers(deadline, c.STREAM, length)
+        body = call.body if content is None else content
         frames = w.Frames()
         with failed(deadline):
             async with self._http.stream(
-                "POST", call.path, content=body(), headers=headers, timeout=timeouts(deadline)
+                "POST", call.path, content=body, headers=headers, timeout=timeouts(deadline)
             ) as answer:
                 if answer.status_code != 200:
                     raise c.refusal(answer.status_code, await answer.aread())
@@ -330,9 +331,9 @@ class AsyncSandbox:
         """Writes a file of this machine to ``path`` in the sandbox, whole or not at all."""
         sandbox = await self.ready()
         with open(local, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
+            size = c.size_of(file)
             call = c.upload_start(sandbox, path, size, mode, must_not_exist, in_place, metadata)
-            return await self._upload(call, iter(lambda: file.read(c.CHUNK), b""))
+            return await self._upload(call, size, iter(lambda: file.read(c.CHUNK), b""))
 
     async def write_file(
         self,
@@ -347,15 +348,18 @@ class AsyncSandbox:
         """Writes content to ``path`` in the sandbox, whole or not at all."""
         data = content.encode() if isinstance(content, str) else content
         call = c.upload_start(await self.ready(), path, len(data), mode, must_not_exist, in_place, metadata)
-        return await self._upload(call, (data[at : at + c.CHUNK] for at in range(0, len(data), c.CHUNK)))
+        return await self._upload(call, len(data), (data[at : at + c.CHUNK] for at in range(0, len(data), c.CHUNK)))
 
-    async def _upload(self, call: c.Stream[t.FileInfo], chunks: Iterable[bytes]) -> t.FileInfo:
+    async def _upload(
+        self, call: c.Stream[t.FileInfo], size: int | None, chunks: Iterable[bytes]
+    ) -> t.FileInfo:
         async def content() -> AsyncIterator[bytes]:
+            yield call.body
             for chunk in chunks:
                 yield c.upload_chunk(chunk)
             yield c.upload_end()
 
-        written = [info async for info in self.client.stream(call, None, content())]
+        written = [info async for info in self.client.stream(call, None, content(), c.upload_length(call, size))]
         if len(written) != 1:
             raise ConnectionFailedError("the upload was not answered")
         return written[0]

@@ -9,9 +9,10 @@ import datetime as dt
 import hashlib
 import json
 import os
+import stat as stats
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypedDict, TypeVar, Union
+from typing import BinaryIO, Generic, TypedDict, TypeVar, Union
 
 from . import _types as t
 from ._errors import DeadlineError, ProtocolError, RekindleError, error_of
@@ -140,9 +141,13 @@ def headers(token: str | None) -> dict[str, str]:
     return shown
 
 
-def call_headers(deadline: float | None, kind: str = "application/json") -> dict[str, str]:
+def call_headers(
+    deadline: float | None, kind: str = "application/json", length: int | None = None
+) -> dict[str, str]:
     """What one call carries besides."""
     own = {"content-type": kind}
+    if length is not None:
+        own["content-length"] = str(length)
     if deadline is not None:
         own["connect-timeout-ms"] = str(min(max(int(deadline * 1000), 1), 9_999_999_999))
     return own
@@ -341,6 +346,23 @@ def upload_start(
     if size is not None:
         begin["size"] = str(size)
     return Stream("Files/Upload", {"start": begin}, _reader(t.FileInfo))
+
+
+def upload_length(call: Stream[t.FileInfo], size: int | None) -> int | None:
+    """Bytes of the whole request, so that the connection is free again as soon as its last one is read."""
+    if size is None:
+        return None
+    whole, rest = divmod(size, CHUNK)
+    frame_of = len(upload_chunk(b""))
+    chunks = whole * (frame_of + (CHUNK + 2) // 3 * 4) + (frame_of + (rest + 2) // 3 * 4 if rest else 0)
+    return len(call.body) + chunks + len(upload_end())
+
+
+def size_of(file: BinaryIO) -> int | None:
+    """Bytes in a file, where it can tell."""
+    status = os.fstat(file.fileno())
+    # Files that the kernel makes up say that they are empty.
+    return status.st_size if stats.S_ISREG(status.st_mode) and status.st_size > 0 else None
 
 
 def upload_chunk(data: bytes) -> bytes:

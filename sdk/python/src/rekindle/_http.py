@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import httpx
 
@@ -23,7 +23,7 @@ def timeouts(deadline: float | None) -> httpx.Timeout:
 
 
 @contextlib.contextmanager
-def failed(deadline: float | None) -> Iterator[None]:
+def failed(deadline: float | None) -> Generator[None, None, None]:
     """Turns what ``httpx`` raises into what this package raises."""
     try:
         yield

@@ -146,21 +146,22 @@ class Client:
                 tried += 1
 
     def stream(
-        self, call: c.Stream[T], deadline: float | None = None, content: Iterable[bytes] | None = None
+        self,
+        call: c.Stream[T],
+        deadline: float | None = None,
+        content: Iterable[bytes] | None = None,
+        length: int | None = None,
     ) -> Generator[T, None, None]:
-        """Makes a call with any number of answers. Closing the generator ends the call."""
+        """Makes a call with any number of answers. Closing the generator ends the call.
 
-        def body() -> Iterator[bytes]:
-            yield call.body
-            if content is not None:
-                for piece in content:
-                    yield piece
-
-        headers = c.call_headers(deadline, c.STREAM)
+        ``content`` is the whole request where it has more than one message, of ``length`` bytes where that is known.
+        """
+        headers = c.call_headers(deadline, c.STREAM, length)
+        body = call.body if content is None else content
         frames = w.Frames()
         with failed(deadline):
             with self._http.stream(
-                "POST", call.path, content=body(), headers=headers, timeout=timeouts(deadline)
+                "POST", call.path, content=body, headers=headers, timeout=timeouts(deadline)
             ) as answer:
                 if answer.status_code != 200:
                     raise c.refusal(answer.status_code, answer.read())
@@ -329,9 +330,9 @@ class Sandbox:
         """Writes a file of this machine to ``path`` in the sandbox, whole or not at all."""
         sandbox = self.ready()
         with open(local, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
+            size = c.size_of(file)
             call = c.upload_start(sandbox, path, size, mode, must_not_exist, in_place, metadata)
-            return self._upload(call, iter(lambda: file.read(c.CHUNK), b""))
+            return self._upload(call, size, iter(lambda: file.read(c.CHUNK), b""))
 
     def write_file(
         self,
@@ -346,15 +347,18 @@ class Sandbox:
         """Writes content to ``path`` in the sandbox, whole or not at all."""
         data = content.encode() if isinstance(content, str) else content
         call = c.upload_start(self.ready(), path, len(data), mode, must_not_exist, in_place, metadata)
-        return self._upload(call, (data[at : at + c.CHUNK] for at in range(0, len(data), c.CHUNK)))
+        return self._upload(call, len(data), (data[at : at + c.CHUNK] for at in range(0, len(data), c.CHUNK)))
 
-    def _upload(self, call: c.Stream[t.FileInfo], chunks: Iterable[bytes]) -> t.FileInfo:
+    def _upload(
+        self, call: c.Stream[t.FileInfo], size: int | None, chunks: Iterable[bytes]
+    ) -> t.FileInfo:
         def content() -> Iterator[bytes]:
+            yield call.body
             for chunk in chunks:
                 yield c.upload_chunk(chunk)
             yield c.upload_end()
 
-        written = [info for info in self.client.stream(call, None, content())]
+        written = [info for info in self.client.stream(call, None, content(), c.upload_length(call, size))]
         if len(written) != 1:
             raise ConnectionFailedError("the upload was not answered")
         return written[0]

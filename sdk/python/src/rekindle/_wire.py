@@ -42,7 +42,7 @@ class Kind(Generic[T]):
 
 
 def _bytes(value: Any) -> bytes:
-    return base64.b64decode(value)
+    return base64.b64decode(value, validate=True)
 
 
 def _path(value: Any) -> str:
@@ -102,14 +102,14 @@ def one_of(kind: type[E], name: str) -> Kind[E | None]:
 
 def message(cls: type[T], *, maybe: bool = True) -> Kind[T]:
     """A message; one that is not there is ``None``, or with ``maybe=False`` an empty one."""
-    name: str = cls.__dict__["MESSAGE"]
+    name: str = getattr(cls, "MESSAGE")  # noqa: B009
     absent: Callable[[], Any] = _none if maybe else (lambda: decode(cls, {}))
     return Kind("TYPE_MESSAGE", lambda value: decode(cls, value), absent, name, message=cls)
 
 
 def many(cls: type[T]) -> Kind[list[T]]:
     """Any number of messages."""
-    name: str = cls.__dict__["MESSAGE"]
+    name: str = getattr(cls, "MESSAGE")  # noqa: B009
     return Kind("TYPE_MESSAGE", lambda value: [decode(cls, one) for one in value], list, name, True, cls)
 
 
