@@ -13,6 +13,7 @@ mod ports;
 mod process;
 mod protocols;
 #[path = "../../../tests/e2e/src/python.rs"]
+#[expect(dead_code, reason = "not all of it is used here")]
 mod python;
 mod sdk;
 mod watch;
