@@ -10,6 +10,7 @@ import base64
 import dataclasses
 import datetime as dt
 import enum
+import functools
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -132,16 +133,21 @@ def camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
+@functools.cache
+def _plan(cls: type[Any]) -> tuple[tuple[str, str, Kind[Any]], ...]:
+    return tuple((field.name, camel(name), kind) for field, name, kind in declared(cls))
+
+
 def decode(cls: type[T], value: Any) -> T:
     """A message as a dataclass. What this version does not know is left out."""
     if not isinstance(value, dict):
         raise ProtocolError(f"the server sent no {cls.__name__}")
     read: dict[str, Any] = {}
-    for field, name, kind in declared(cls):
+    for field, name, kind in _plan(cls):
         # Nothing is ever sent as null.
-        got: Any = value.get(camel(name))  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+        got: Any = value.get(name)  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
         try:
-            read[field.name] = kind.absent() if got is None else kind.read(got)
+            read[field] = kind.absent() if got is None else kind.read(got)
         except (ValueError, TypeError, AttributeError) as error:
             raise ProtocolError(f"the server sent a {cls.__name__} whose {name} cannot be read") from error
     return cls(**read)
