@@ -10,7 +10,6 @@ import base64
 import dataclasses
 import datetime as dt
 import enum
-import functools
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -133,9 +132,14 @@ def camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-@functools.cache
-def _plan(cls: type[Any]) -> tuple[tuple[str, str, Kind[Any]], ...]:
-    return tuple((field.name, camel(name), kind) for field, name, kind in declared(cls))
+#: How each class is read, worked out once: the field, its name in JSON, its kind.
+_PLANS: dict[type[Any], list[tuple[str, str, Kind[Any]]]] = {}
+
+
+def _plan(cls: type[Any]) -> list[tuple[str, str, Kind[Any]]]:
+    if cls not in _PLANS:
+        _PLANS[cls] = [(field.name, camel(name), kind) for field, name, kind in declared(cls)]
+    return _PLANS[cls]
 
 
 def decode(cls: type[T], value: Any) -> T:
