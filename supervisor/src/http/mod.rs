@@ -24,6 +24,7 @@ mod refusal;
 mod server;
 
 pub use api::Api;
+pub(crate) use api::there_and_back;
 pub(crate) use connect::decode as decode_frames;
 pub use front::{Front, FrontOptions};
 pub use server::{HttpError, HttpHandle, HttpListener, HttpServer};

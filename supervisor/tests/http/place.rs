@@ -68,8 +68,9 @@ pub struct Place {
     pub service: Service,
     pub authenticator: Arc<Authenticator>,
     pub address: SocketAddr,
-    /// The socket of gRPC, where our own API is as well.
+    /// The socket of gRPC, where our own API is as well, and its address where there is TLS.
     pub socket: PathBuf,
+    pub grpc_address: Option<SocketAddr>,
     pub handle: HttpHandle,
     pub serving: JoinHandle<()>,
     /// The secret of a token of the tenant `acme` that may do everything with its own sandboxes.
@@ -115,15 +116,32 @@ impl Place {
         let front = front.expect("a front").with_api(Arc::clone(&api));
         let server = HttpServer::new(front, wishes.connections, wishes.max_streams);
         let socket = host.dir.path().join("api.sock");
-        let listeners = Listeners::default().socket(&socket, 0o600, None).await.expect("a socket");
-        let on_socket = tokio::spawn(grpc.beside(api.handler()).serve(listeners));
+        let mut listeners = Listeners::default().socket(&socket, 0o600, None).await.expect("a socket");
         let any = "127.0.0.1:0".parse().expect("an address");
+        if let Some(files) = &wishes.tls {
+            listeners = listeners.tcp(any, files).await.expect("a port");
+        }
+        let grpc_address = listeners.tcp_address();
+        let on_socket = tokio::spawn(grpc.beside(api.handler()).serve(listeners));
         let listener = HttpListener::bind(any, wishes.tls).await.expect("a port");
         let address = listener.address().expect("an address");
         let handle = server.handle();
         let serving = tokio::spawn(server.serve(listener));
         let on_socket = AbortOnDropHandle::new(on_socket);
-        Self { host, service, authenticator, address, socket, handle, serving, key, tokens, audit, on_socket }
+        Self {
+            host,
+            service,
+            authenticator,
+            address,
+            socket,
+            grpc_address,
+            handle,
+            serving,
+            key,
+            tokens,
+            audit,
+            on_socket,
+        }
     }
 
     /// Adds a token and has the server know it.

@@ -1,11 +1,12 @@
-//! The Python SDK (`sdk/python`) with its own tests: against this server, over TCP and the unix socket, and against the
-//! description it serves; and its types, as strict as they are checked anywhere.
+//! The Python SDK (`sdk/python`) with its own tests: against this server, on every listener, and against the description
+//! it serves; and its types, as strict as they are checked anywhere.
 
 use std::path::{Path, PathBuf};
 
 use rekindle_test_support::skip;
 
-use crate::place::Place;
+use crate::place::{Place, Wishes};
+use crate::protocols::certificates;
 use crate::python::Packages;
 
 /// What its tests need from the package index.
@@ -31,11 +32,21 @@ const TESTS: [&str; 5] = ["-m", "pytest", "-q", "-p", "no:cacheprovider"];
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_python_sdk_does_what_it_says_and_cannot_drift() {
     let packages = packages!();
-    let place = Place::new().await;
-    for server in [format!("http://{}", place.address), format!("unix:{}", place.socket.display())] {
+    let dir = tempfile::tempdir().expect("a directory");
+    let files = certificates(dir.path()).0;
+    let place = Place::with(Wishes { tls: Some(files), ..Wishes::default() }).await;
+    let grpc = place.grpc_address.expect("an address").port();
+    let ca = dir.path().join("ca.pem").display().to_string();
+    let servers = [
+        format!("https://localhost:{}", place.address.port()),
+        format!("https://localhost:{grpc}"),
+        format!("unix:{}", place.socket.display()),
+    ];
+    for server in servers {
         let env = [
             ("REKINDLE_SERVER", server.as_str()),
             ("REKINDLE_TOKEN", &place.key),
+            ("REKINDLE_CA", &ca),
             ("REKINDLE_TEST_GUEST", "fake"),
         ];
         let said = packages.printed(&folder(), &env, &TESTS).await;

@@ -46,6 +46,7 @@ from ._types import (
     Timeline,
     TimelineEntry,
 )
+from ._version import __version__
 
 __all__ = [
     "AlreadyExistsError",
@@ -95,4 +96,5 @@ __all__ = [
     "Timeline",
     "TimelineEntry",
     "WrongStateError",
+    "__version__",
 ]

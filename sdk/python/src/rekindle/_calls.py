@@ -16,6 +16,7 @@ from typing import BinaryIO, Generic, TypedDict, TypeVar, Union
 
 from . import _types as t
 from ._errors import DeadlineError, ProtocolError, RekindleError, error_of
+from ._version import __version__
 from ._wire import Json, decode, fields, frame, parse, span, text64, words
 
 T = TypeVar("T")
@@ -135,7 +136,7 @@ def refusal(status: int, body: bytes) -> RekindleError:
 
 def headers(token: str | None) -> dict[str, str]:
     """What every call carries."""
-    shown = {"connect-protocol-version": "1", "user-agent": "rekindle-python/0.1.0", "accept-encoding": "identity"}
+    shown = {"connect-protocol-version": "1", "user-agent": f"rekindle-python/{__version__}", "accept-encoding": "identity"}
     if token is not None:
         shown["authorization"] = f"Bearer {token}"
     return shown

@@ -18,6 +18,8 @@ mod exchange;
 mod request;
 mod status;
 
+pub(crate) use request::there_and_back;
+
 use std::sync::Arc;
 
 use axum::body::Body;
