@@ -14,7 +14,7 @@ use crate::config::server::Sources;
 use crate::config::tokens::Tokens;
 use crate::engine::firecracker::{api, metrics};
 use crate::engine::qemu::qmp;
-use crate::http::decode_frames;
+use crate::http::{decode_frames, there_and_back};
 use crate::network::{ClientHelloReader, HostName, NamePattern, Requests};
 use crate::service;
 use crate::store::Manifest;
@@ -191,4 +191,12 @@ pub fn connect_frames(input: &[u8]) {
         taken <= input.len() && (taken == input.len()) == whole.1,
         "bytes that came from nowhere, or went there"
     );
+}
+
+/// A message of the API in JSON, of the method that the first byte names: what is taken means the same on its way back.
+pub fn api_message(input: &[u8]) {
+    let Some((number, json)) = input.split_first() else { return };
+    if let Some((message, back)) = there_and_back((*number).into(), json) {
+        assert!(Some(message) == back, "a message that changes on its way");
+    }
 }

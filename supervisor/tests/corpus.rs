@@ -79,3 +79,8 @@ fn any_text_is_a_name_or_none() {
 fn frames_of_a_stream_are_the_same_however_they_are_cut() {
     corpus("connect_frames", fuzzing::connect_frames);
 }
+
+#[test]
+fn a_message_of_json_means_the_same_on_its_way_back() {
+    corpus("api_message", fuzzing::api_message);
+}

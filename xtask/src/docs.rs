@@ -85,7 +85,7 @@ fn page(file: &FileDescriptorProto) -> String {
     let mut page = format!(
         "# API reference\n\n<!-- Written by `cargo xtask docs` from {}/{}; change the comments there instead. \
          -->\n\nThe package `{}`. Beside it every server has `grpc.health.v1.Health` and reflection \
-         (`grpc.reflection.v1`). How things hang together is in [getting started](getting-started.md) and in \
+         (`grpc.reflection.v1`), and [every call in JSON](guides/json.md). How things hang together is in [getting started](getting-started.md) and in \
          the concepts: [lifecycle](concepts/lifecycle.md), [pool](concepts/pool.md), \
          [limits](concepts/limits.md), [security](concepts/security.md).\n\n{}\n",
         PROTO.0,

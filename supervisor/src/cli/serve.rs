@@ -19,6 +19,7 @@ use rekindle::engine::EngineKind;
 use rekindle::engine::detect::EngineChoice;
 use rekindle::grpc::{HostFacts, Listeners, Server, ServerHandle, ServerOptions};
 use rekindle::host::{disk, memory, open_files};
+use rekindle::http::Api;
 use rekindle::network::Egress;
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{CallRate, Ledger, Service, ServiceConfig};
@@ -92,10 +93,12 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     };
     let server =
         Server::new(service.clone(), Arc::clone(&authenticator), Arc::clone(&audit), server_options).await?;
+    let api = Api::new(server.handler()).context("the API's own description is damaged")?;
+    let server = server.beside(api.handler());
     let handle = server.handle();
     let (stop_figures, stopped) = watch::channel(false);
     let figures = serve_metrics(&config, &service, stopped).await?;
-    let http = Http::open(&config, &service, &authenticator, &audit).await?;
+    let http = Http::open(&config, &service, &authenticator, &audit, api).await?;
     let certificates: Vec<Arc<Tls>> =
         tls.into_iter().chain(http.as_ref().and_then(|http| http.tls.clone())).collect();
     let http_handle = http.as_ref().map(|http| http.handle.clone());

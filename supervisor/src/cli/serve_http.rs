@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rekindle::config::{ServerConfig, secret_file};
 use rekindle::door::{Authenticator, ConnectionLimits, Tls, TlsFiles};
-use rekindle::http::{Front, FrontOptions, HttpHandle, HttpListener, HttpServer};
+use rekindle::http::{Api, Front, FrontOptions, HttpHandle, HttpListener, HttpServer};
 use rekindle::service::Service;
 use rekindle::telemetry::Audit;
 
@@ -23,6 +23,7 @@ impl Http {
         service: &Service,
         authenticator: &Arc<Authenticator>,
         audit: &Arc<Audit>,
+        api: Arc<Api>,
     ) -> anyhow::Result<Option<Self>> {
         let Some(address) = config.http.listen else { return Ok(None) };
         let files = config.http_tls().map(|(cert, key)| TlsFiles {
@@ -41,6 +42,7 @@ impl Http {
             private_ports: !config.http.public_ports,
         };
         let front = Front::new(service.clone(), Arc::clone(authenticator), Arc::clone(audit), options)?;
+        let front = front.with_api(api);
         let server =
             HttpServer::new(front, connection_limits(config), config.listen.max_streams_per_connection);
         Ok(Some(Self { tls: listener.tls(), handle: server.handle(), server, listener }))

@@ -9,6 +9,7 @@
 mod authenticate;
 mod call_record;
 mod connection;
+mod handler;
 mod incoming;
 mod places;
 mod refusals;
@@ -20,8 +21,9 @@ pub(crate) use authenticate::{Admitted, Refused};
 pub(crate) use call_record::{CallContext, CallRecord};
 pub(crate) use connection::{Connection, ConnectionInfo, Informed};
 pub use connection::{ConnectionLimits, Peer};
+pub use handler::Handler;
 pub(crate) use incoming::incoming;
 pub(crate) use places::Places;
 pub(crate) use revoke::{RevocableBody, Standing};
 pub(crate) use tls::TlsConnection;
-pub use tls::{Inside, Tls, TlsError, TlsFiles};
+pub use tls::{Tls, TlsError, TlsFiles};

@@ -31,24 +31,8 @@ use crate::config::secret_file;
 /// Largest file of certificates.
 const MAX_FILE: u64 = 4 << 20;
 
-/// What may be spoken inside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Inside {
-    /// HTTP/2 alone, as gRPC demands it.
-    Http2,
-    /// HTTP/2, or HTTP/1.1 where the caller knows no better.
-    Http,
-}
-
-impl Inside {
-    fn alpn(self) -> Vec<Vec<u8>> {
-        let names: &[&[u8]] = match self {
-            Self::Http2 => &[b"h2"],
-            Self::Http => &[b"h2", b"http/1.1"],
-        };
-        names.iter().map(|name| name.to_vec()).collect()
-    }
-}
+/// What may be spoken inside: HTTP/2, or HTTP/1.1 where the caller knows no better.
+const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// Files of the TLS server.
 #[derive(Debug, Clone)]
@@ -92,7 +76,7 @@ impl TlsFiles {
         paths.into_iter().flatten().map(|path| Stamp::of(path)).collect()
     }
 
-    fn load(&self, inside: Inside) -> Result<ServerConfig, TlsError> {
+    fn load(&self) -> Result<ServerConfig, TlsError> {
         let invalid = |reason: &dyn std::fmt::Display| TlsError::Invalid { reason: reason.to_string() };
         let builder = ServerConfig::builder();
         let builder = match &self.client_ca {
@@ -110,7 +94,7 @@ impl TlsFiles {
             .map_err(|error| invalid(&format!("{}: {error}", self.key.display())))?;
         let mut config =
             builder.with_single_cert(certificates(&self.cert)?, key).map_err(|error| invalid(&error))?;
-        config.alpn_protocols = inside.alpn();
+        config.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
         Ok(config)
     }
 }
@@ -142,13 +126,12 @@ pub struct Tls {
 #[derive(Debug)]
 struct Certificates {
     files: TlsFiles,
-    inside: Inside,
     current: RwLock<Arc<ServerConfig>>,
 }
 
 impl Certificates {
     fn reload(&self) -> Result<(), TlsError> {
-        let config = Arc::new(self.files.load(self.inside)?);
+        let config = Arc::new(self.files.load()?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = config;
         Ok(())
     }
@@ -159,11 +142,11 @@ impl Tls {
     ///
     /// # Errors
     /// See [`TlsError`]: a service does not start on bad files.
-    pub fn open(files: TlsFiles, inside: Inside) -> Result<Self, TlsError> {
+    pub fn open(files: TlsFiles) -> Result<Self, TlsError> {
         // Before the read, so that a change in between is noticed later.
         let mut seen = files.stamps();
-        let current = RwLock::new(Arc::new(files.load(inside)?));
-        let certificates = Arc::new(Certificates { files, inside, current });
+        let current = RwLock::new(Arc::new(files.load()?));
+        let certificates = Arc::new(Certificates { files, current });
         let kept = Arc::clone(&certificates);
         let refresh = Refresh::start("certificates", move |asked| {
             let now = kept.files.stamps();

@@ -32,7 +32,7 @@ use tonic::service::Routes;
 
 use super::call_record::{self, AdmittedCall};
 use super::status;
-use crate::door::{CallContext, ConnectionInfo, RevocableBody, Standing};
+use crate::door::{CallContext, ConnectionInfo, Handler, RevocableBody, Standing};
 
 /// Services that answer whoever asks.
 const PUBLIC: [&str; 3] = [
@@ -132,6 +132,20 @@ impl Service<Request<Body>> for Admission {
 }
 
 impl Admission {
+    /// The routes as another face calls them.
+    pub(super) fn handler(&self) -> Handler {
+        let admission = self.clone();
+        Handler::new(move |request| {
+            let answering = admission.clone().call(request.map(Body::new));
+            async move {
+                match answering.await {
+                    Ok(answer) => answer.map(axum::body::Body::new),
+                    Err(never) => match never {},
+                }
+            }
+        })
+    }
+
     fn admitted(&mut self, call: AdmittedCall, mut request: Request<Body>) -> Answer {
         request.extensions_mut().insert(call.clone());
         let answering = self.routes.call(request);

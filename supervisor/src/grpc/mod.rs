@@ -9,6 +9,7 @@
 //! about sandboxes.
 
 mod admit;
+mod beside;
 mod call_record;
 mod connected;
 mod deadline;

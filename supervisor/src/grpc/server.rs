@@ -18,6 +18,7 @@ use tonic::service::Routes;
 use tonic_health::server::HealthReporter;
 
 use super::admit::Admission;
+use super::beside::Beside;
 use super::executions::ExecutionsApi;
 use super::files::FilesApi;
 use super::host::{HostApi, HostFacts};
@@ -25,7 +26,7 @@ use super::network::NetworkApi;
 use super::sandboxes::SandboxesApi;
 use super::socket::{self, Socket, SocketError};
 use crate::door::{
-    Authenticator, CallContext, ConnectionLimits, Inside, Places, Tls, TlsError, TlsFiles, incoming,
+    Authenticator, CallContext, ConnectionLimits, Handler, Places, Tls, TlsError, TlsFiles, incoming,
 };
 use crate::service::Service;
 use crate::telemetry::Audit;
@@ -106,7 +107,7 @@ impl Listeners {
     /// # Errors
     /// When the address or a file cannot be had.
     pub async fn tcp(mut self, address: SocketAddr, files: &TlsFiles) -> Result<Self, ServeError> {
-        let tls = Arc::new(Tls::open(files.clone(), Inside::Http2)?);
+        let tls = Arc::new(Tls::open(files.clone())?);
         let listener =
             TcpListener::bind(address).await.map_err(|source| ServeError::Tcp { address, source })?;
         self.tcp = Some((listener, tls));
@@ -129,6 +130,7 @@ impl Listeners {
 /// The API, ready to be served.
 pub struct Server {
     service: Admission,
+    beside: Option<Handler>,
     health: HealthReporter,
     max_streams: u32,
     limits: Arc<ConnectionLimits>,
@@ -181,6 +183,7 @@ impl Server {
         let limits = Arc::new(options.connections);
         Ok(Self {
             service: Admission { context, routes },
+            beside: None,
             health,
             max_streams: options.max_streams,
             socket_places: Places::new(limits.socket, limits.socket),
@@ -189,6 +192,19 @@ impl Server {
             trusts_socket,
             stop: watch::channel(false).0,
         })
+    }
+
+    /// The API, for a face that has its calls in other words: gRPC in, gRPC out, admitted and written down like any
+    /// other.
+    #[must_use]
+    pub fn handler(&self) -> Handler {
+        self.service.handler()
+    }
+
+    /// Has requests that are not gRPC answered by `other`, also those of HTTP/1.1.
+    #[must_use]
+    pub fn beside(self, other: Handler) -> Self {
+        Self { beside: Some(other), ..self }
     }
 
     /// What tells callers' health checks, and stops the servers.
@@ -208,8 +224,7 @@ impl Server {
                 Some(socket) => {
                     let incoming =
                         incoming(&socket.listener, &self.socket_places, self.trusts_socket, &self.limits);
-                    let server = self.builder();
-                    server.serve_with_incoming_shutdown(self.service.clone(), incoming, self.stopped()).await
+                    self.builder().serve_with_incoming_shutdown(self.spoken(), incoming, self.stopped()).await
                 }
                 None => Ok(()),
             }
@@ -219,8 +234,7 @@ impl Server {
                 Some((listener, tls)) => {
                     let incoming = incoming(listener, &self.tcp_places, false, &self.limits);
                     let incoming = incoming.map_ok(|connection| tls.accept(connection, self.limits.greeting));
-                    let server = self.builder();
-                    server.serve_with_incoming_shutdown(self.service.clone(), incoming, self.stopped()).await
+                    self.builder().serve_with_incoming_shutdown(self.spoken(), incoming, self.stopped()).await
                 }
                 None => Ok(()),
             }
@@ -228,8 +242,14 @@ impl Server {
         tokio::try_join!(on_socket, on_tcp).map(|_| ()).map_err(ServeError::Server)
     }
 
+    /// What is answered on a connection.
+    fn spoken(&self) -> Beside {
+        Beside { grpc: self.service.clone(), other: self.beside.clone() }
+    }
+
     fn builder(&self) -> tonic::transport::Server {
         tonic::transport::Server::builder()
+            .accept_http1(self.beside.is_some())
             .max_concurrent_streams(self.max_streams)
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE_ANSWER))

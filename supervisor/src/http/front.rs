@@ -12,6 +12,7 @@ use hyper::body::Frame;
 use tokio::sync::Semaphore;
 
 use super::access::AccessKey;
+use super::api::Api;
 use super::refusal::HttpRefusal;
 use super::{control, envd, interpreter, port};
 use crate::config::TemplateName;
@@ -48,6 +49,8 @@ pub struct Front {
     pub(super) options: FrontOptions,
     /// Places for requests to ports of sandboxes.
     pub(super) ports: Arc<Semaphore>,
+    /// Our own API in JSON, where it is served.
+    api: Option<Arc<Api>>,
 }
 
 /// What a request is for.
@@ -77,7 +80,14 @@ impl Front {
             access: AccessKey::random()?,
             options,
             ports: Arc::new(Semaphore::new(port::PLACES)),
+            api: None,
         })
+    }
+
+    /// Serves our own API as well.
+    #[must_use]
+    pub fn with_api(self, api: Arc<Api>) -> Self {
+        Self { api: Some(api), ..self }
     }
 
     /// Answers a request. The connection it came on is among its extensions.
@@ -89,13 +99,16 @@ impl Front {
             }
             Err(refusal) => return refusal.into_response(),
         };
-        match target {
-            Target::Control => control::handle(self, request).await,
-            Target::Sandbox { port: ENVD_PORT, .. } => envd::handle(self, request).await,
-            Target::Sandbox { id: Some(id), port: interpreter::PORT } if interpreter::answers(&request) => {
+        match (target, &self.api) {
+            (Target::Control, Some(api)) if Api::has(request.uri().path()) => api.handle(request).await,
+            (Target::Control, _) => control::handle(self, request).await,
+            (Target::Sandbox { port: ENVD_PORT, .. }, _) => envd::handle(self, request).await,
+            (Target::Sandbox { id: Some(id), port: interpreter::PORT }, _)
+                if interpreter::answers(&request) =>
+            {
                 interpreter::handle(self, id, request).await
             }
-            Target::Sandbox { id, port } => {
+            (Target::Sandbox { id, port }, _) => {
                 port::handle(self, id.as_deref().unwrap_or_default(), port, request).await
             }
         }

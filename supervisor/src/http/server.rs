@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use super::front::Front;
 use super::port::Scheme;
-use crate::door::{ConnectionLimits, Informed, Inside, Places, Tls, TlsError, TlsFiles, incoming};
+use crate::door::{ConnectionLimits, Informed, Places, Tls, TlsError, TlsFiles, incoming};
 
 /// Largest header list taken from a caller.
 const MAX_HEADERS: u32 = 16 * 1024;
@@ -70,7 +70,7 @@ impl HttpListener {
     /// # Errors
     /// When the address or a file cannot be had.
     pub async fn bind(address: SocketAddr, files: Option<TlsFiles>) -> Result<Self, HttpError> {
-        let tls = files.map(|files| Tls::open(files, Inside::Http)).transpose()?.map(Arc::new);
+        let tls = files.map(Tls::open).transpose()?.map(Arc::new);
         let listener =
             TcpListener::bind(address).await.map_err(|source| HttpError::Bind { address, source })?;
         Ok(Self { listener, tls })

@@ -117,6 +117,13 @@ pub struct Events {
     buffer: BytesMut,
 }
 
+/// A call of any kind of service, with a stream of answers.
+pub async fn call_stream(place: &Place, path: &str, body: Vec<u8>, headers: &[(&str, &str)]) -> Events {
+    let headers = [&[("content-type", "application/connect+json")], headers].concat();
+    let (status, body) = in_time("an answer", open(place, path, &headers, body)).await;
+    Events { status, body, buffer: BytesMut::new() }
+}
+
 /// How a stream came to its end.
 #[derive(Debug, PartialEq)]
 pub enum Ended {

@@ -2,6 +2,8 @@
 //! answered, and that nobody gets in who must not.
 
 mod admission;
+mod api;
+mod api_hostile;
 mod control;
 mod data_plane;
 mod files;
@@ -11,4 +13,8 @@ mod place;
 mod ports;
 mod process;
 mod protocols;
+#[path = "../../../tests/e2e/src/python.rs"]
+#[expect(dead_code, reason = "not all of it is used here")]
+mod python;
+mod sdk;
 mod watch;

@@ -14,7 +14,8 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rekindle::config::tokens::{self, NewToken, Quota, Scope, TokenFile};
 use rekindle::door::{Authenticator, ConnectionLimits, TlsFiles};
-use rekindle::http::{Front, FrontOptions, HttpHandle, HttpListener, HttpServer};
+use rekindle::grpc::{HostFacts, Listeners, ServeError, Server, ServerOptions};
+use rekindle::http::{Api, Front, FrontOptions, HttpHandle, HttpListener, HttpServer};
 use rekindle::network::Egress;
 use rekindle::pool::{Pool, PoolConfig};
 use rekindle::service::{Ledger, Service, ServiceConfig};
@@ -23,6 +24,7 @@ use rekindle_fake_host::{FakeHost, MEMORY_MIB};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Longer than anything takes, also on a busy machine.
 pub const SOON: Duration = Duration::from_secs(60);
@@ -69,12 +71,17 @@ pub struct Place {
     pub service: Service,
     pub authenticator: Arc<Authenticator>,
     pub address: SocketAddr,
+    /// The socket of gRPC, where our own API is as well, and its address where there is TLS.
+    pub socket: PathBuf,
+    pub grpc_address: Option<SocketAddr>,
     pub handle: HttpHandle,
     pub serving: JoinHandle<()>,
     /// The secret of a token of the tenant `acme` that may do everything with its own sandboxes.
     pub key: String,
     tokens: PathBuf,
     audit: Arc<Audit>,
+    #[expect(dead_code, reason = "serves as long as the place is there")]
+    on_socket: AbortOnDropHandle<Result<(), ServeError>>,
 }
 
 impl Place {
@@ -101,13 +108,43 @@ impl Place {
         let file = TokenFile::open(&tokens).expect("tokens");
         let authenticator = Authenticator::new(Some(file), true).expect("a thread");
         let front = Front::new(service.clone(), Arc::clone(&authenticator), Arc::clone(&audit), wishes.front);
-        let server = HttpServer::new(front.expect("a front"), wishes.connections, wishes.max_streams);
+        let options = ServerOptions {
+            connections: wishes.connections.clone(),
+            max_streams: wishes.max_streams,
+            facts: HostFacts { engine: "fake".into(), unenforced: Vec::new() },
+        };
+        let grpc = Server::new(service.clone(), Arc::clone(&authenticator), Arc::clone(&audit), options);
+        let grpc = grpc.await.expect("an API");
+        let api = Api::new(grpc.handler()).expect("a description");
+        let front = front.expect("a front").with_api(Arc::clone(&api));
+        let server = HttpServer::new(front, wishes.connections, wishes.max_streams);
+        let socket = host.dir.path().join("api.sock");
+        let mut listeners = Listeners::default().socket(&socket, 0o600, None).await.expect("a socket");
         let any = "127.0.0.1:0".parse().expect("an address");
+        if let Some(files) = &wishes.tls {
+            listeners = listeners.tcp(any, files).await.expect("a port");
+        }
+        let grpc_address = listeners.tcp_address();
+        let on_socket = tokio::spawn(grpc.beside(api.handler()).serve(listeners));
         let listener = HttpListener::bind(any, wishes.tls).await.expect("a port");
         let address = listener.address().expect("an address");
         let handle = server.handle();
         let serving = tokio::spawn(server.serve(listener));
-        Self { host, service, authenticator, address, handle, serving, key, tokens, audit }
+        let on_socket = AbortOnDropHandle::new(on_socket);
+        Self {
+            host,
+            service,
+            authenticator,
+            address,
+            socket,
+            grpc_address,
+            handle,
+            serving,
+            key,
+            tokens,
+            audit,
+            on_socket,
+        }
     }
 
     /// Adds a token and has the server know it.

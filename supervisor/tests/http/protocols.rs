@@ -9,7 +9,7 @@ use http::{Request, StatusCode};
 use http_body_util::Empty;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rekindle::door::{ConnectionLimits, TlsFiles};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -44,16 +44,21 @@ async fn over_h1<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(io: IO, ke
 }
 
 /// The files of a server, and who trusts it.
-fn certificates(dir: &Path) -> (TlsFiles, RootCertStore) {
+pub fn certificates(dir: &Path) -> (TlsFiles, RootCertStore) {
     let mut params = CertificateParams::new(Vec::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     let key = KeyPair::generate().expect("a key");
     let ca = params.self_signed(&key).expect("signed").pem();
     let issuer = Issuer::new(params, key);
     let own = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(vec!["sandboxes.test".to_owned()]).expect("parameters");
+    let names = vec!["sandboxes.test".to_owned(), "localhost".to_owned()];
+    let mut params = CertificateParams::new(names).expect("parameters");
+    // Clients that are strict ask for it.
+    params.use_authority_key_identifier_extension = true;
     let cert = params.signed_by(&own, &issuer).expect("signed").pem();
     let files = TlsFiles { cert: dir.join("cert.pem"), key: dir.join("key.pem"), client_ca: None };
+    std::fs::write(dir.join("ca.pem"), &ca).expect("written");
     std::fs::write(&files.cert, cert).expect("written");
     std::fs::write(&files.key, own.serialize_pem()).expect("written");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);

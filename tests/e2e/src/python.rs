@@ -3,14 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 use rekindle::config::Dirs;
 use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
 
 /// Packages that a program may import.
 #[derive(Debug, Clone)]
 pub struct Packages {
     dir: PathBuf,
+    /// A package of this checkout's, installed besides.
+    own: Option<Arc<TempDir>>,
 }
 
 impl Packages {
@@ -22,7 +26,28 @@ impl Packages {
     /// # Panics
     /// When it is stopped half-way.
     pub async fn fetch(requirements: &'static str) -> Result<Self, String> {
-        tokio::task::spawn_blocking(|| packages(requirements)).await.expect("ends").map(|dir| Self { dir })
+        tokio::task::spawn_blocking(|| packages(requirements))
+            .await
+            .expect("ends")
+            .map(|dir| Self { dir, own: None })
+    }
+
+    /// The same with the package of a folder besides, built and installed as its users do.
+    ///
+    /// # Errors
+    /// Says why it cannot be installed.
+    ///
+    /// # Panics
+    /// When it is stopped half-way.
+    pub async fn and(self, folder: PathBuf) -> Result<Self, String> {
+        let own = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let installing = move || {
+            let mut install = Command::new("python3");
+            install.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]).arg(own.path());
+            said("pip", install.arg(folder)).map(|_| own)
+        };
+        let own = tokio::task::spawn_blocking(installing).await.expect("ends")?;
+        Ok(Self { own: Some(Arc::new(own)), ..self })
     }
 
     /// What a program printed. Nothing of the user's own is used, and nothing is written into the cache.
@@ -32,7 +57,9 @@ impl Packages {
     pub async fn printed(&self, cwd: &Path, env: &[(&str, &str)], words: &[&str]) -> String {
         let mut client = tokio::process::Command::new("python3");
         client.args(["-s", "-B"]).args(words).current_dir(cwd).kill_on_drop(true);
-        client.env("PYTHONPATH", &self.dir).envs(env.iter().copied());
+        let own = self.own.as_ref().map(|own| own.path());
+        let path = std::env::join_paths(own.into_iter().chain([self.dir.as_path()])).expect("a path");
+        client.env("PYTHONPATH", path).envs(env.iter().copied());
         let ended = client.output().await.expect("started");
         let (stdout, stderr) =
             (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));

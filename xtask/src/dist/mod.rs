@@ -1,8 +1,8 @@
-//! `cargo xtask dist`: a tarball and Debian packages, the same bytes each time, in `target/dist/`.
+//! `cargo xtask dist`: a tarball, Debian packages and the wheel of the Python SDK, the same bytes each time, in `target/dist/`.
 //!
 //! ```text
 //! parts (program, agent, kernel, images) ──► tree ──► .deb, .tar.zst ──► SHA256SUMS
-//!                                            sbom ──┘
+//!                                            sbom ──┘         sdk/python ──► .whl ──┘
 //! ```
 //!
 //! Everything dated has one date: `SOURCE_DATE_EPOCH`, else that of the last commit.
@@ -14,6 +14,7 @@ mod parts;
 mod sbom;
 mod tarball;
 mod tree;
+mod wheel;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -148,7 +149,8 @@ fn pack(parts: &Parts, out: &Path) -> Result<Dist> {
 
     let bill = out.join(format!("{name}.cdx.json"));
     fs::write(&bill, &sbom)?;
-    made.extend([package.clone(), python_node.clone(), bill]);
+    let wheel = wheel::build(VERSION, &epoch, out)?;
+    made.extend([package.clone(), python_node.clone(), bill, wheel]);
     Ok(Dist { package, python_node, sums: sums(&mut made, out)? })
 }
 

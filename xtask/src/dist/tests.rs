@@ -47,7 +47,7 @@ fn packing_twice_gives_the_same_bytes_whatever_the_place_the_time_and_the_modes(
     let second = pack(&second_parts, &other.path().join("out")).unwrap();
     let sums = fs::read_to_string(first.sums).unwrap();
     assert_eq!(sums, fs::read_to_string(second.sums).unwrap());
-    assert_eq!(sums.lines().count(), 4, "{sums}");
+    assert_eq!(sums.lines().count(), 5, "{sums}");
 }
 
 #[test]
@@ -109,4 +109,23 @@ fn the_unit_is_what_systemd_understands_and_stays_hardened() {
         .output()
         .unwrap();
     assert!(secure.status.success(), "{}", String::from_utf8_lossy(&secure.stdout));
+}
+
+#[test]
+fn the_wheel_is_one_that_pip_installs_without_a_network() {
+    let dir = tempfile::tempdir().unwrap();
+    let wheel = wheel::build(VERSION, "1700000000", dir.path()).unwrap();
+    assert_eq!(wheel, dir.path().join(format!("rekindle-{VERSION}-py3-none-any.whl")));
+    let site = dir.path().join("site");
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target"]).arg(&site);
+    output(pip.arg(&wheel)).unwrap();
+    for file in ["rekindle/py.typed", "rekindle/_sync.py", "rekindle/_async.py"] {
+        assert!(site.join(file).exists(), "{file}");
+    }
+    let told = "import importlib.metadata as m; print(m.version('rekindle'), *m.requires('rekindle'))";
+    let told = output(Command::new("python3").env("PYTHONPATH", &site).args(["-c", told])).unwrap();
+    assert_eq!(String::from_utf8(told).unwrap(), format!("{VERSION} httpx>=0.27,<1\n"));
+    let refused = format!("{:#}", wheel::build("9.9.9", "1700000000", dir.path()).unwrap_err());
+    assert!(refused.contains("9.9.9"), "{refused}");
 }

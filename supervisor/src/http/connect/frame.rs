@@ -15,7 +15,7 @@ const END: u8 = 2;
 
 /// Why bytes are no frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum FrameError {
+pub(in crate::http) enum FrameError {
     #[error("a message of {length} bytes exceeds the limit of {most}")]
     TooLarge { length: usize, most: usize },
     #[error("compressed messages are not taken")]
@@ -28,24 +28,24 @@ pub(super) enum FrameError {
 
 /// Takes a request's frames apart.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(in crate::http) struct Frames {
     buffer: BytesMut,
     most: usize,
 }
 
 impl Frames {
     /// Frames with messages of at most so many bytes.
-    pub(super) fn new(most: usize) -> Self {
+    pub(in crate::http) fn new(most: usize) -> Self {
         Self { buffer: BytesMut::new(), most }
     }
 
     /// More bytes. Before that, [`Frames::next`] has taken all it can.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(in crate::http) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
     /// The next message that is there whole.
-    pub(super) fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
+    pub(in crate::http) fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
         let Some((&flags, rest)) = self.buffer.split_first() else { return Ok(None) };
         match flags {
             0 => {}
@@ -65,7 +65,7 @@ impl Frames {
     }
 
     /// The stream has ended: nothing may be left.
-    pub(super) fn end(&self) -> Result<(), FrameError> {
+    pub(in crate::http) fn end(&self) -> Result<(), FrameError> {
         if self.buffer.is_empty() { Ok(()) } else { Err(FrameError::Truncated) }
     }
 }

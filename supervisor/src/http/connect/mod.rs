@@ -14,8 +14,9 @@ mod stream;
 mod timeout;
 mod unary;
 
-pub(super) use code::{Code, ConnectError};
-pub(super) use read::{Messages, message};
+pub(super) use code::{Code, ConnectError, Detail};
+pub(super) use frame::Frames;
+pub(super) use read::{Messages, message, message_bytes};
 pub(super) use stream::{Stop, failed, stream};
 pub(super) use timeout::timeout;
 pub(super) use unary::{refused, unary};

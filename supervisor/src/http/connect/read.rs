@@ -21,7 +21,21 @@ pub(in crate::http) async fn message<T: DeserializeOwned>(
     parts: &Parts,
     body: Body,
 ) -> Result<T, ConnectError> {
+    let whole = message_bytes(parts, body)?.await?;
+    // A message without any field may be sent as nothing.
+    decode(if whole.is_empty() { b"{}" } else { &whole })
+}
+
+/// The same, as it was sent. Its headers are looked at now, its body once it is waited for.
+pub(in crate::http) fn message_bytes(
+    parts: &Parts,
+    body: Body,
+) -> Result<impl Future<Output = Result<Bytes, ConnectError>> + Send + use<>, ConnectError> {
     check(parts, UNARY, "content-encoding")?;
+    Ok(collect(body))
+}
+
+async fn collect(body: Body) -> Result<Bytes, ConnectError> {
     let mut pieces = body.into_data_stream();
     let mut whole = BytesMut::new();
     while let Some(piece) = next(&mut pieces).await? {
@@ -33,8 +47,7 @@ pub(in crate::http) async fn message<T: DeserializeOwned>(
         }
         whole.extend_from_slice(&piece);
     }
-    // A message without any field may be sent as nothing.
-    decode(if whole.is_empty() { b"{}" } else { &whole })
+    Ok(whole.freeze())
 }
 
 /// The messages of a stream.
@@ -52,10 +65,15 @@ impl Messages {
 
     /// The next message; `None` where the stream ends between two. One that breaks off is an error.
     pub(in crate::http) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ConnectError> {
+        self.next_bytes().await?.map(|message| decode(&message)).transpose()
+    }
+
+    /// The same, as it was sent.
+    pub(in crate::http) async fn next_bytes(&mut self) -> Result<Option<Bytes>, ConnectError> {
         let wrong = |error: super::frame::FrameError| ConnectError::invalid(error.to_string());
         loop {
             if let Some(message) = self.frames.next().map_err(wrong)? {
-                return decode(&message).map(Some);
+                return Ok(Some(message));
             }
             match next(&mut self.pieces).await? {
                 Some(piece) => self.frames.push(&piece),

@@ -27,6 +27,7 @@ mod life;
 mod network;
 mod parked;
 mod python;
+mod sdk;
 mod signals;
 mod stress;
 mod terminal;

@@ -1,0 +1,386 @@
+"""What the server tells, as dataclasses. Sizes are bytes, times seconds."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+from typing import ClassVar
+
+from . import _wire as w
+from ._wire import wire
+
+
+class SandboxState(enum.Enum):
+    """Where a sandbox is in its life."""
+
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    ENDING = "ENDING"
+    ENDED = "ENDED"
+
+
+class EndReason(enum.Enum):
+    """Why a sandbox ended."""
+
+    DESTROYED = "DESTROYED"
+    EXPIRED = "EXPIRED"
+    IDLE = "IDLE"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    AGENT_LOST = "AGENT_LOST"
+    VM_LOST = "VM_LOST"
+    SHUTDOWN = "SHUTDOWN"
+
+
+class FileKind(enum.Enum):
+    """What a path can be."""
+
+    FILE = "FILE"
+    DIRECTORY = "DIRECTORY"
+    SYMLINK = "SYMLINK"
+    OTHER = "OTHER"
+
+
+class FileEventKind(enum.Enum):
+    """What can happen to a file."""
+
+    CREATED = "CREATED"
+    WRITTEN = "WRITTEN"
+    REMOVED = "REMOVED"
+    RENAMED = "RENAMED"
+    CHANGED = "CHANGED"
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a sandbox may use; 0 means the server's default."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.Limits"
+    milli_cpus: int = wire("milli_cpus", w.UINT32)
+    memory_bytes: int = wire("memory_bytes", w.UINT64)
+    pids: int = wire("pids", w.UINT32)
+
+
+@dataclasses.dataclass(frozen=True)
+class SandboxEnd:
+    """How a sandbox came to its end."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.SandboxEnd"
+    reason: EndReason | None = wire("reason", w.one_of(EndReason, "SandboxEndReason"))
+    message: str = wire("message", w.STRING)
+    ended_at: dt.datetime | None = wire("ended_at", w.MAYBE_TIME)
+
+
+@dataclasses.dataclass(frozen=True)
+class SandboxUsage:
+    """What a sandbox has used."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.SandboxUsage"
+    executions: int = wire("executions", w.UINT64)
+    cpu_time: float | None = wire("cpu_time", w.MAYBE_SECONDS)
+    memory_bytes: int | None = wire("memory_bytes", w.MAYBE_UINT64)
+    memory_peak_bytes: int | None = wire("memory_peak_bytes", w.MAYBE_UINT64)
+    bytes_in: int = wire("bytes_in", w.UINT64)
+    bytes_out: int = wire("bytes_out", w.UINT64)
+    running_time: float = wire("running_time", w.SECONDS)
+
+
+@dataclasses.dataclass(frozen=True)
+class SandboxInfo:
+    """A sandbox as its tenant sees it."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.Sandbox"
+    id: str = wire("id", w.STRING)
+    template: str = wire("template", w.STRING)
+    state: SandboxState | None = wire("state", w.one_of(SandboxState, "SandboxState"))
+    end: SandboxEnd | None = wire("end", w.message(SandboxEnd))
+    created_at: dt.datetime | None = wire("created_at", w.MAYBE_TIME)
+    expires_at: dt.datetime | None = wire("expires_at", w.MAYBE_TIME)
+    idle_timeout: float | None = wire("idle_timeout", w.MAYBE_SECONDS)
+    metadata: dict[str, str] = wire("metadata", w.WORDS)
+    limits: Limits = wire("limits", w.message(Limits, maybe=False))
+    usage: SandboxUsage = wire("usage", w.message(SandboxUsage, maybe=False))
+    tenant: str = wire("tenant", w.STRING)
+
+
+@dataclasses.dataclass(frozen=True)
+class SandboxPage:
+    """Some sandboxes."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ListSandboxesResponse"
+    sandboxes: list[SandboxInfo] = wire("sandboxes", w.many(SandboxInfo))
+    next_page_token: str = wire("next_page_token", w.STRING)
+
+
+@dataclasses.dataclass(frozen=True)
+class Template:
+    """What sandboxes can be made from."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.Template"
+    name: str = wire("name", w.STRING)
+    description: str = wire("description", w.STRING)
+    vcpus: int = wire("vcpus", w.UINT32)
+    memory_bytes: int = wire("memory_bytes", w.UINT64)
+    disk_bytes: int = wire("disk_bytes", w.UINT64)
+    is_default: bool = wire("is_default", w.BOOL)
+
+
+@dataclasses.dataclass(frozen=True)
+class TemplateList:
+    """The templates of a server."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ListTemplatesResponse"
+    templates: list[Template] = wire("templates", w.many(Template))
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How an execution ended: exactly one of these is set."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ExecutionOutcome"
+    exit_code: int | None = wire("exit_code", w.MAYBE_UINT32)
+    signal: int | None = wire("signal", w.MAYBE_UINT32)
+    timed_out: bool = wire("timed_out", w.present("ExecutionTimedOut"))
+    out_of_memory: bool = wire("out_of_memory", w.present("ExecutionOutOfMemory"))
+    cancelled: bool = wire("cancelled", w.present("ExecutionCancelled"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """What was collected of one stream: of a long one head and tail, with a marker between them."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.Output"
+    text: str = wire("text", w.STRING)
+    truncated: bool = wire("truncated", w.BOOL)
+    total_bytes: int = wire("total_bytes", w.UINT64)
+    total_chars: int = wire("total_chars", w.UINT64)
+    #: Where in the sandbox the exact bytes are; empty when they are not.
+    spilled_path: str = wire("spilled_path", w.PATH)
+    spilled_bytes: int = wire("spilled_bytes", w.UINT64)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecutionUsage:
+    """What an execution took."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ExecutionUsage"
+    wall_time: float = wire("wall_time", w.SECONDS)
+    cpu_time: float = wire("cpu_time", w.SECONDS)
+    memory_peak_bytes: int | None = wire("memory_peak_bytes", w.MAYBE_UINT64)
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """A guess at a failure, made from the program's own words: ``missing_module``, ``syntax_error`` and others."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.Diagnosis"
+    kind: str = wire("kind", w.STRING)
+    subject: str = wire("subject", w.STRING)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecutionResult:
+    """What came of an execution, whatever that is: no way to end is an exception."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ExecuteResponse"
+    execution: str = wire("execution", w.STRING)
+    outcome: Outcome = wire("outcome", w.message(Outcome, maybe=False))
+    stdout_output: Output = wire("stdout", w.message(Output, maybe=False))
+    stderr_output: Output = wire("stderr", w.message(Output, maybe=False))
+    usage: ExecutionUsage = wire("usage", w.message(ExecutionUsage, maybe=False))
+    diagnosis: Diagnosis | None = wire("diagnosis", w.message(Diagnosis))
+    warm_interpreter: bool = wire("warm_interpreter", w.BOOL)
+    #: An earlier call's answer, with the same idempotency key.
+    replayed: bool = wire("replayed", w.BOOL)
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code; ``None`` when the program did not get to return one."""
+        return self.outcome.exit_code
+
+    @property
+    def ok(self) -> bool:
+        """It returned 0."""
+        return self.outcome.exit_code == 0
+
+    @property
+    def timed_out(self) -> bool:
+        """It ran into its wall-clock limit."""
+        return self.outcome.timed_out
+
+    @property
+    def out_of_memory(self) -> bool:
+        """It ran into its memory limit."""
+        return self.outcome.out_of_memory
+
+    @property
+    def stdout(self) -> str:
+        """What it printed, shortened."""
+        return self.stdout_output.text
+
+    @property
+    def stderr(self) -> str:
+        """What it printed to its standard error, shortened."""
+        return self.stderr_output.text
+
+    @property
+    def truncated(self) -> bool:
+        """Something of either was cut."""
+        return self.stdout_output.truncated or self.stderr_output.truncated
+
+    @property
+    def spilled_path(self) -> str:
+        """Where in the sandbox its whole standard output is; empty when it was not spilled."""
+        return self.stdout_output.spilled_path
+
+
+@dataclasses.dataclass(frozen=True)
+class Started:
+    """A program runs."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ExecuteStarted"
+    execution: str = wire("execution", w.STRING)
+    pid: int = wire("pid", w.UINT32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Missed:
+    """Output that was printed before its reader came, or faster than it read."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.MissedOutput"
+    stdout_bytes: int = wire("stdout_bytes", w.UINT64)
+    stderr_bytes: int = wire("stderr_bytes", w.UINT64)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecuteEvent:
+    """What a live execution tells: exactly one of these is set."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ExecuteEvent"
+    #: It runs. Always first.
+    started: Started | None = wire("started", w.message(Started))
+    stdout: bytes | None = wire("stdout", w.MAYBE_BYTES)
+    stderr: bytes | None = wire("stderr", w.MAYBE_BYTES)
+    #: It ended. Always last.
+    finished: ExecutionResult | None = wire("finished", w.message(ExecutionResult))
+    #: What it printed before and is not told here.
+    missed: Missed | None = wire("missed", w.message(Missed))
+
+
+@dataclasses.dataclass(frozen=True)
+class DetachedInfo:
+    """A detached execution."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.DetachedExecution"
+    execution: str = wire("execution", w.STRING)
+    pid: int = wire("pid", w.UINT32)
+    subject: str = wire("subject", w.STRING)
+    started_at: dt.datetime | None = wire("started_at", w.MAYBE_TIME)
+    duration: float = wire("duration", w.SECONDS)
+    running: bool = wire("running", w.present("ExecutionRunning"))
+    outcome: Outcome | None = wire("outcome", w.message(Outcome))
+    stdout_bytes: int = wire("stdout_bytes", w.UINT64)
+    stderr_bytes: int = wire("stderr_bytes", w.UINT64)
+    takes_input: bool = wire("takes_input", w.BOOL)
+    terminal: bool = wire("terminal", w.BOOL)
+
+
+@dataclasses.dataclass(frozen=True)
+class DetachedList:
+    """The detached executions of a sandbox."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ListExecutionsResponse"
+    executions: list[DetachedInfo] = wire("executions", w.many(DetachedInfo))
+
+
+@dataclasses.dataclass(frozen=True)
+class FileInfo:
+    """A file. A path that is no UTF-8 has its bytes as surrogates, as with ``os.fsdecode``."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.FileInfo"
+    path: str = wire("path", w.PATH)
+    kind: FileKind | None = wire("kind", w.one_of(FileKind, "FileKind"))
+    size: int = wire("size", w.UINT64)
+    mode: int = wire("mode", w.UINT32)
+    uid: int = wire("uid", w.UINT32)
+    gid: int = wire("gid", w.UINT32)
+    modified_at: dt.datetime | None = wire("modified_at", w.MAYBE_TIME)
+    link_target: str = wire("link_target", w.PATH)
+    sha256: bytes = wire("sha256", w.BYTES)
+    owner: str = wire("owner", w.STRING)
+    group: str = wire("group", w.STRING)
+    link_kind: FileKind | None = wire("link_kind", w.one_of(FileKind, "FileKind"))
+    metadata: dict[str, str] = wire("metadata", w.WORDS)
+
+
+@dataclasses.dataclass(frozen=True)
+class FileList:
+    """What a directory holds."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ListFilesResponse"
+    entries: list[FileInfo] = wire("entries", w.many(FileInfo))
+    truncated: bool = wire("truncated", w.BOOL)
+
+
+@dataclasses.dataclass(frozen=True)
+class FileEvent:
+    """One change of one file or directory; its path begins at the directory that is watched."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.FileEvent"
+    path: str = wire("path", w.PATH)
+    kind: FileEventKind | None = wire("kind", w.one_of(FileEventKind, "FileEventKind"))
+    file: FileInfo | None = wire("file", w.message(FileInfo))
+
+
+@dataclasses.dataclass(frozen=True)
+class FileEvents:
+    """Changes, in the order in which they happened."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.WatchFilesResponse"
+    events: list[FileEvent] = wire("events", w.many(FileEvent))
+
+
+@dataclasses.dataclass(frozen=True)
+class DownloadEnd:
+    """A finished download."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.DownloadFileEnd"
+    file: FileInfo = wire("file", w.message(FileInfo, maybe=False))
+    size: int = wire("size", w.UINT64)
+    sha256: bytes = wire("sha256", w.BYTES)
+
+
+@dataclasses.dataclass(frozen=True)
+class DownloadPart:
+    """A piece of a download, or its end."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.DownloadFileResponse"
+    chunk: bytes = wire("chunk", w.BYTES)
+    end: DownloadEnd | None = wire("end", w.message(DownloadEnd))
+
+
+@dataclasses.dataclass(frozen=True)
+class TimelineEntry:
+    """One call in the past of a sandbox."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.TimelineEntry"
+    call: str = wire("call", w.STRING)
+    execution: str = wire("execution", w.STRING)
+    subject: str = wire("subject", w.STRING)
+    started_at: dt.datetime | None = wire("started_at", w.MAYBE_TIME)
+    duration: float = wire("duration", w.SECONDS)
+    cpu_time: float | None = wire("cpu_time", w.MAYBE_SECONDS)
+    memory_peak_bytes: int | None = wire("memory_peak_bytes", w.MAYBE_UINT64)
+    bytes_in: int = wire("bytes_in", w.UINT64)
+    bytes_out: int = wire("bytes_out", w.UINT64)
+    connections: int = wire("connections", w.UINT64)
+    connections_denied: int = wire("connections_denied", w.UINT64)
+
+
+@dataclasses.dataclass(frozen=True)
+class Timeline:
+    """What happened in a sandbox, oldest first."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.SandboxTimelineResponse"
+    entries: list[TimelineEntry] = wire("entries", w.many(TimelineEntry))
+    dropped: int = wire("dropped", w.UINT64)

@@ -1,0 +1,110 @@
+"""Everything that this package sends and reads is in the description that the server serves, with its type."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+from typing import Any
+
+from rekindle import _async, _calls as c, _errors, _sync, _types
+from rekindle._wire import camel, declared
+
+EVERYTHING = {
+    "template": "t", "ttl": 1.5, "idle_timeout": 2, "env": {"A": "b"}, "metadata": {"a": "b"}, "milli_cpus": 1,
+    "memory_bytes": 2, "pids": 3, "queue_timeout": 4, "network": "n", "request_id": "r",
+}  # fmt: skip
+OPTIONS = {
+    "stdin": b"x", "env": {"A": "b"}, "cwd": "/", "timeout": 1.5, "memory_bytes": 1 << 23, "output_limit": 0,
+    "idempotency_key": "k",
+}  # fmt: skip
+
+
+def calls() -> list[c.Call[Any]]:
+    """Every call with everything set that can be."""
+    o: Any = OPTIONS
+    e: Any = EVERYTHING
+    return [
+        c.create(e), c.get("s"), c.pause("s"), c.resume("s"), c.destroy("s"), c.set_timeout("s", 1, 0),
+        c.set_network("s", "n"), c.timeline("s"), c.sandboxes({"a": "b"}, True, "p"), c.templates(),
+        c.execute(_sync.Result, "s", ["true"], o), c.execute(_sync.Result, "s", c.Code("node", "1"), o),
+        c.execute_stream(_sync.Event, "s", "true", o), c.start("s", "true", o, True, (24, 80)), c.executions("s"),
+        c.attach(_async.AsyncEvent, "s", "e", True), c.wait(_async.AsyncResult, "s", "e"), c.signal("s", "e", 9, True),
+        c.send_input("s", "e", b"x", True), c.resize("s", "e", 24, 80),
+        c.upload_start("s", "p", 0, 0o600, True, True, {"a": "b"}), c.download("s", "p", 1),
+        c.list_files("s", "p", 1, 2), c.stat("s", "p"), c.remove("s", "p", True), c.make_dir("s", "p", 0o700, True),
+        c.move("s", "a", "b", True), c.watch("s", "p", True, True),
+    ]  # fmt: skip
+
+
+def fits(value: Any, field: dict[str, Any], told: dict[str, Any], where: str) -> None:
+    """Checks one value of a request against its field."""
+    kind, name = field["type"], field.get("typeName", "").lstrip(".")
+    if field["label"] == "LABEL_REPEATED" and isinstance(value, list):
+        for one in value:
+            fits(one, {**field, "label": ""}, told, where)
+    elif kind == "TYPE_MESSAGE" and name == "google.protobuf.Duration":
+        assert isinstance(value, str) and value.endswith("s"), where
+    elif kind == "TYPE_MESSAGE" and told["messages"][name].get("options", {}).get("mapEntry"):
+        assert all(isinstance(k, str) and isinstance(v, str) for k, v in value.items()), where
+    elif kind == "TYPE_MESSAGE":
+        message_fits(value, name, told)
+    elif kind == "TYPE_ENUM":
+        assert value in told["enums"][name], where
+    else:
+        right = {"TYPE_STRING": str, "TYPE_BYTES": str, "TYPE_BOOL": bool, "TYPE_UINT32": int}
+        assert isinstance(value, right.get(kind, (int, str))), f"{where} is {kind}"
+
+
+def message_fits(value: dict[str, Any], name: str, told: dict[str, Any]) -> None:
+    by_json = {field["jsonName"]: field for field in told["messages"][name].get("field", [])}
+    for key, one in value.items():
+        assert key in by_json, f"{name} has no {key}"
+        fits(one, by_json[key], told, f"{name}.{key}")
+
+
+def test_every_request_is_one_that_the_server_knows(description: dict[str, Any]) -> None:
+    for call in calls():
+        method = description["methods"][call.method]
+        streams = method.get("clientStreaming", False) or method.get("serverStreaming", False)
+        assert isinstance(call, c.Stream) == streams, call.method
+        message_fits(call.message, method["inputType"].lstrip("."), description)
+    full = {camel(name) for name in EVERYTHING} - {"milliCpus", "memoryBytes", "pids"} | {"limits"}
+    assert set(c.create(EVERYTHING).message) == full, "nothing that is asked for is left out"  # type: ignore[arg-type]
+    for part in ({"chunk": "eA=="}, {"end": {}}):
+        message_fits(part, "rekindle.v1.UploadFileRequest", description)
+
+
+def test_every_answer_is_read_as_the_server_has_it(description: dict[str, Any]) -> None:
+    read = [cls for _, cls in inspect.getmembers(_types, dataclasses.is_dataclass)]
+    read += [_sync.Result, _sync.Event, _async.AsyncResult, _async.AsyncEvent]
+    assert len(read) > 20
+    for cls in read:
+        fields = {field["name"]: field for field in description["messages"][cls.MESSAGE].get("field", [])}
+        for own, name, kind in declared(cls):
+            where = f"{cls.__name__}.{own.name}"
+            assert name in fields, f"{where}: {cls.MESSAGE} has no {name}"
+            field = fields[name]
+            assert field["jsonName"] == camel(name), where
+            assert field["type"] == kind.proto, where
+            assert (field["label"] == "LABEL_REPEATED") == kind.repeated, where
+            if kind.type_name and kind.type_name != "*":
+                assert field["typeName"] == f".{kind.type_name}", where
+            if kind.proto == "TYPE_ENUM":
+                known = description["enums"][kind.type_name]
+                values = {value.removeprefix(known[0].removesuffix("UNSPECIFIED")) for value in known[1:]}
+                python: type[enum.Enum] = getattr(_types, str(own.type).split(" ")[0])
+                assert {value.value for value in python} == values, where
+
+
+def test_every_answer_is_the_one_of_its_call(description: dict[str, Any]) -> None:
+    for call in calls():
+        output = description["methods"][call.method]["outputType"].lstrip(".")
+        answer = call.read({})
+        assert answer is None or type(answer).MESSAGE == output, call.method
+        assert answer is not None or not description["messages"][output].get("field"), f"{call.method} says more"
+
+
+def test_every_reason_has_its_exception(description: dict[str, Any]) -> None:
+    known = description["enums"]["rekindle.v1.ErrorReason"]
+    assert set(_errors.REASONS) == {name.removeprefix("ERROR_REASON_") for name in known[1:]}

@@ -1,0 +1,184 @@
+"""Both clients against a server whose guests understand a few words and run nothing (tests/fake-guest)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+import rekindle
+from rekindle import AsyncSandbox, Client, Sandbox
+
+pytestmark = pytest.mark.skipif(os.environ.get("REKINDLE_TEST_GUEST") != "fake", reason="needs a fake guest")
+
+
+def test_every_end_is_a_result(client: Client) -> None:
+    with Sandbox(client=client, env={"A": "1"}, metadata={"test": "ends"}) as sandbox:
+        ran = sandbox.execute("echo out; err on; fail 3")
+        assert (ran.exit_code, ran.stdout, ran.stderr, ran.ok) == (3, "out\n", "on\n", False)
+        assert ran.usage.wall_time > 0 and not ran.truncated and ran.spilled_path == ""
+        assert ran.full_stdout() == b"out\n"
+        assert sandbox.execute(["env", "A"]).stdout == "1\n"
+        assert sandbox.run_python("env A", env={"A": "2"}).stdout == "2\n"
+        assert sandbox.execute("cat", stdin="words").stdout == "words"
+        assert sandbox.shell("sleep 60000", timeout=0.05).timed_out
+        assert sandbox.shell("oom").out_of_memory
+        assert sandbox.shell("kill 11").outcome.signal == 11
+        assert [info.id for info in client.sandboxes({"test": "ends"})] == [sandbox.id]
+        info = sandbox.info()
+        assert info.state is rekindle.SandboxState.RUNNING and info.usage.executions == 7
+        assert [entry.call for entry in sandbox.timeline().entries].count("execute") == 7
+    assert list(client.sandboxes({"test": "ends"})) == []
+    ended = list(client.sandboxes({"test": "ends"}, include_ended=True))
+    assert ended[0].end is not None and ended[0].end.reason is rekindle.EndReason.DESTROYED
+
+
+def test_errors_have_classes_and_reasons(client: Client) -> None:
+    with pytest.raises(rekindle.NotFoundError) as unknown:
+        client.sandbox("sb-none").info()
+    assert unknown.value.reason == "UNKNOWN_SANDBOX" and unknown.value.hint
+    with pytest.raises(rekindle.NotFoundError) as template:
+        client.create(template="nothing")
+    assert template.value.reason == "UNKNOWN_TEMPLATE"
+    with Client(token="rk_good_wrong") as stranger, pytest.raises(rekindle.AuthenticationError):
+        stranger.templates()
+    with Sandbox(client=client) as sandbox:
+        with pytest.raises(rekindle.DeadlineError) as late:
+            sandbox.execute("sleep 60000", deadline=0.1)
+        assert late.value.reason == "DEADLINE"
+        with pytest.raises(rekindle.InvalidRequestError):
+            sandbox.execute("true", timeout=10**9)
+        with pytest.raises(rekindle.NotFoundError) as gone:
+            sandbox.read_file("nothing")
+        assert gone.value.reason == "NOT_FOUND"
+        client.sandbox(sandbox.id).cleanup()
+        with pytest.raises(rekindle.SandboxEndedError) as ended:
+            sandbox.execute("true")
+        assert (ended.value.reason, ended.value.end_reason) == ("SANDBOX_ENDED", "DESTROYED")
+
+
+def test_a_program_is_followed_and_dies_with_its_reader(client: Client) -> None:
+    with Sandbox(client=client) as sandbox:
+        events = list(sandbox.stream("echo one; err two; fail 4"))
+        assert events[0].started is not None and events[0].started.pid > 0
+        assert b"".join(event.stdout or b"" for event in events) == b"one\n"
+        assert b"".join(event.stderr or b"" for event in events) == b"two\n"
+        assert events[-1].finished is not None and events[-1].finished.exit_code == 4
+        running = sandbox.stream("sleep 60000")
+        assert next(running).started is not None
+        running.close()
+        deadline = time.monotonic() + 60
+        while (entry := sandbox.timeline().entries[-1]).duration == 0 or entry.subject.split()[0] != "sleep":
+            assert time.monotonic() < deadline, "the program goes on"
+            time.sleep(0.02)
+
+
+def test_files_go_there_and_back(client: Client, tmp_path: Path) -> None:
+    content = bytes(range(256)) * 4000
+    (tmp_path / "in").write_bytes(content)
+    with Sandbox(client=client) as sandbox:
+        info = sandbox.upload_file(tmp_path / "in", "data.bin")
+        assert (info.size, info.kind) == (len(content), rekindle.FileKind.FILE)
+        sandbox.download_file("data.bin", tmp_path / "out")
+        assert (tmp_path / "out").read_bytes() == content
+        sandbox.write_file("b.txt", "täxt")
+        assert sandbox.read_file("b.txt").decode() == "täxt"
+        sandbox.write_file("empty", b"")
+        assert sandbox.read_file("empty") == b""
+        assert sandbox.stat("b.txt").size == 5
+        sandbox.make_dir("d")
+        sandbox.move("b.txt", "d/c.txt")
+        assert sandbox.read_file("d/c.txt").decode() == "täxt"
+        assert {entry.path for entry in sandbox.list_files().entries} >= {"data.bin", "empty"}
+        sandbox.remove("empty")
+        with pytest.raises(rekindle.NotFoundError):
+            sandbox.stat("empty")
+        with pytest.raises(rekindle.NotFoundError):
+            sandbox.download_file("nothing", tmp_path / "never")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"], "no half of a file is left"
+
+
+def test_a_watch_tells_what_changes(client: Client) -> None:
+    with Sandbox(client=client) as sandbox:
+        sandbox.make_dir("w")
+        changes = sandbox.watch("w")
+        assert next(changes) == []
+        sandbox.write_file("w/new", "x")
+        told = next(changes)
+        assert told[0].path == "new" and told[0].kind is rekindle.FileEventKind.CREATED
+        changes.close()
+
+
+def test_what_is_started_goes_on_alone(client: Client) -> None:
+    with Sandbox(client=client) as sandbox:
+        cat = sandbox.start("cat", live_stdin=True)
+        assert [info.execution for info in sandbox.executions()] == [cat.name]
+        assert sandbox.executions()[0].running
+        cat.send_input("hello ")
+        cat.send_input(b"there", end=True)
+        assert cat.wait(deadline=60).stdout == "hello there"
+        told = list(sandbox.execution(cat.name).attach())
+        assert told[-1].finished is not None and told[-1].finished.exit_code == 0
+        sleeper = sandbox.start("sleep 60000")
+        sleeper.kill()
+        assert sleeper.wait(deadline=60).outcome.signal == 9
+
+
+def test_pause_and_time(client: Client) -> None:
+    with Sandbox(client=client, ttl=100) as sandbox:
+        assert sandbox.pause().state is rekindle.SandboxState.PAUSED
+        with pytest.raises(rekindle.WrongStateError):
+            sandbox.execute("true")
+        assert sandbox.resume().state is rekindle.SandboxState.RUNNING
+        assert sandbox.set_timeout(ttl=200, idle_timeout=50).idle_timeout == 50
+        assert sandbox.execute("true").ok
+
+
+def test_many_threads_share_a_client(client: Client) -> None:
+    outputs: list[str] = []
+    with Sandbox(client=client) as sandbox:
+        work = [threading.Thread(target=lambda: outputs.append(sandbox.execute("echo x").stdout)) for _ in range(8)]
+        for thread in work:
+            thread.start()
+        for thread in work:
+            thread.join()
+    assert outputs == ["x\n"] * 8
+
+
+def test_the_same_with_await(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"abc")
+
+    async def use() -> None:
+        async with AsyncSandbox() as sandbox:
+            assert (await sandbox.execute("echo out; fail 3")).exit_code == 3
+            ran = await asyncio.gather(*(sandbox.shell("echo x") for _ in range(4)))
+            assert [one.stdout for one in ran] == ["x\n"] * 4
+            assert await ran[0].full_stdout() == b"x\n"
+            await sandbox.upload_file(tmp_path / "in", "a")
+            await sandbox.download_file("a", tmp_path / "out")
+            assert (tmp_path / "out").read_bytes() == b"abc" == await sandbox.read_file("a")
+            events = [event async for event in sandbox.stream("echo one")]
+            assert events[-1].finished is not None
+            async with aclosing(sandbox.stream("sleep 60000")) as running:
+                async for event in running:
+                    assert event.started is not None
+                    break
+            # A task that is cancelled takes its program with it.
+            task = asyncio.create_task(sandbox.execute("sleep 60000"))
+            await asyncio.sleep(0.2)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            execution = await sandbox.start("cat", live_stdin=True)
+            await execution.send_input("x", end=True)
+            assert (await execution.wait()).stdout == "x"
+            id = sandbox.id
+        with pytest.raises(rekindle.SandboxEndedError):
+            await AsyncSandbox.connect(id).execute("true")
+
+    asyncio.run(use())

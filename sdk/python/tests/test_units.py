@@ -1,0 +1,209 @@
+"""What needs no server: frames, times, errors, addresses, retries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import rekindle
+from rekindle import _config, _types, _wire as w
+from rekindle._calls import CHUNK, Received
+from rekindle._errors import REASONS, error_of
+
+
+def error(reason: str, delay: str | None = None, retryable: bool = True) -> dict[str, Any]:
+    detail = {"reason": f"ERROR_REASON_{reason}", "retryable": retryable, "hint": "wait"}
+    details = [
+        {"type": "rekindle.v1.ErrorDetail", "value": "", "debug": detail},
+        {"type": "google.rpc.ErrorInfo", "value": "", "debug": {"reason": reason, "domain": "rekindle"}},
+    ]
+    if delay is not None:
+        details.append({"type": "google.rpc.RetryInfo", "value": "", "debug": {"retryDelay": delay}})
+    return {"code": "resource_exhausted", "message": "no room", "details": details}
+
+
+def end(value: dict[str, Any]) -> bytes:
+    body = json.dumps(value).encode()
+    return struct.pack(">BI", 2, len(body)) + body
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000])
+def test_frames_come_in_any_pieces(step: int) -> None:
+    body = w.frame({"a": 1}) + w.frame({"b": "é"}) + end({})
+    frames, told = w.Frames(), []
+    for at in range(0, len(body), step):
+        told += frames.feed(body[at : at + step])
+    frames.end()
+    assert told == [{"a": 1}, {"b": "é"}]
+
+
+def test_a_stream_that_breaks_off_is_an_error() -> None:
+    body = w.frame({"a": 1}) + end({})
+    for cut in range(len(body)):
+        frames = w.Frames()
+        frames.feed(body[:cut])
+        with pytest.raises(rekindle.ProtocolError):
+            frames.end()
+    frames = w.Frames()
+    frames.feed(end({"error": error("VM_LOST")}))
+    with pytest.raises(rekindle.SandboxEndedError, match="no room"):
+        frames.check()
+    for wrong in (b"\x01\x00\x00\x00\x00", b"\x00\xff\xff\xff\xff", w.frame({})[:1] + b"\x00\x00\x00\x01x", b"\x00\0\0\0\x02[]"):
+        with pytest.raises(rekindle.ProtocolError):
+            w.Frames().feed(wrong)
+
+
+def test_times_paths_and_numbers() -> None:
+    info = w.decode(
+        _types.FileInfo,
+        {"path": w.text64(b"a\xff"), "size": "5000000000", "modifiedAt": "2026-01-02T03:04:05.123456789Z", "kind": "FILE_KIND_NEW"},
+    )
+    assert (info.path, info.size, info.kind) == ("a\udcff", 5_000_000_000, None)
+    assert w.text64(info.path) == w.text64(b"a\xff"), "what is no text goes back as it came"
+    assert info.modified_at is not None and info.modified_at.microsecond == 123456
+    assert (w.span(1.5), w.span(0), w.span(3600)) == ("1.5s", "0s", "3600s")
+    for wrong in ({"size": []}, {"size": "x"}, {"modifiedAt": "then"}, {"path": "*"}):
+        with pytest.raises(rekindle.ProtocolError):
+            w.decode(_types.FileInfo, wrong)
+
+
+def test_an_error_says_what_the_server_says() -> None:
+    told = error_of(error("HOST_FULL", "0.250s"))
+    assert isinstance(told, rekindle.CapacityError)
+    assert (told.reason, told.retryable, told.retry_after, told.code) == ("HOST_FULL", True, 0.25, "resource_exhausted")
+    assert str(told) == "HOST_FULL: no room\nhint: wait"
+    assert isinstance(error_of(error("DEADLINE")), TimeoutError)
+    assert type(error_of(error("SOMETHING_NEW"))) is rekindle.RekindleError
+    for odd in (None, [], {}, {"details": 7}, {"details": [7, {"debug": 7}]}):
+        assert isinstance(error_of(odd), rekindle.RekindleError)
+    assert all(issubclass(kind, rekindle.RekindleError) for kind in REASONS.values())
+
+
+def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _config.address("unix:///a/b").socket == "/a/b"
+    assert _config.address("https://h:1/").url == "https://h:1"
+    assert _config.address("http://127.0.0.1:1").url == "http://127.0.0.1:1"
+    monkeypatch.setenv("REKINDLE_SERVER", "unix:/env")
+    assert _config.address(None).socket == "/env"
+    monkeypatch.setenv("REKINDLE_TOKEN", "")
+    assert _config.token(None) is None
+    for wrong in ("unix:a", "h:1", "http://example.com", "ftp://h", "https://"):
+        with pytest.raises(ValueError, match="use "):
+            _config.address(wrong)
+
+
+def answering(*answers: tuple[int, dict[str, Any]]) -> tuple[httpx.MockTransport, list[httpx.Request]]:
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        status, body = answers[min(len(seen), len(answers)) - 1]
+        return httpx.Response(status, json=body)
+
+    return httpx.MockTransport(answer), seen
+
+
+def test_a_call_is_repeated_only_where_the_error_says_so() -> None:
+    full = (429, error("HOST_FULL", "0.001s"))
+    transport, seen = answering(full, full, (200, {"templates": [{"name": "a"}]}))
+    with rekindle.Client("https://h", token="t", transport=transport) as client:
+        assert [template.name for template in client.templates()] == ["a"]
+    assert len(seen) == 3 and seen[0].headers["authorization"] == "Bearer t"
+    for answer in [
+        (429, error("QUOTA_EXCEEDED")),
+        (429, error("HOST_FULL", "0.001s", retryable=False)),
+        (503, {"code": "unavailable", "message": "x"}),
+        (502, {}),
+    ]:
+        transport, seen = answering(answer)
+        with rekindle.Client("https://h", transport=transport) as client, pytest.raises(rekindle.RekindleError):
+            client.templates()
+        assert len(seen) == 1, answer
+    transport, seen = answering(full)
+    with rekindle.Client("https://h", transport=transport) as client, pytest.raises(rekindle.CapacityError):
+        client.templates()
+    assert len(seen) == 4, "and not for ever"
+    transport, seen = answering((429, error("HOST_FULL", "60s")))
+    with rekindle.Client("https://h", transport=transport) as client, pytest.raises(rekindle.CapacityError):
+        client.create(deadline=1.0)
+    assert len(seen) == 1, "and not beyond its deadline"
+    assert int(seen[0].headers["connect-timeout-ms"]) <= 1000
+
+
+def test_a_sandbox_is_made_once_and_ended_once() -> None:
+    transport, seen = answering((200, {"id": "sb-1"}))
+    client = rekindle.Client("https://h", transport=transport)
+    sandbox = rekindle.Sandbox(client=client, metadata={"a": "b"})
+    with pytest.raises(rekindle.RekindleError, match="not created yet"):
+        sandbox.id  # noqa: B018
+    with sandbox:
+        assert sandbox.execute("fail 3", output_limit=0).exit_code is None
+    sandbox.cleanup()
+    with pytest.raises(rekindle.RekindleError, match="cleaned up"):
+        sandbox.execute("true")
+    asked = [(request.url.path.split(".")[-1], json.loads(request.content)) for request in seen]
+    assert [path for path, _ in asked] == ["Sandboxes/Create", "Sandboxes/Execute", "Sandboxes/Destroy"]
+    assert asked[0][1]["metadata"] == {"a": "b"} and len(asked[0][1]["requestId"]) == 32
+    assert asked[1][1] == {"sandbox": "sb-1", "program": {"shell": "fail 3"}, "outputLimit": 0}
+    with rekindle.Sandbox.connect("sb-2", client=client):
+        pass
+    assert len(seen) == 3, "what was not made here is not ended here"
+
+
+def test_a_sandbox_that_nobody_used_is_never_made() -> None:
+    transport, seen = answering((200, {"id": "sb-1"}))
+    rekindle.Sandbox(client=rekindle.Client("https://h", transport=transport)).cleanup()
+    assert seen == []
+
+
+def test_many_tasks_make_one_sandbox() -> None:
+    transport, seen = answering((200, {"id": "sb-1"}))
+
+    async def use() -> None:
+        async with rekindle.AsyncClient("https://h", transport=transport) as client:
+            sandbox = rekindle.AsyncSandbox(client=client)
+            await asyncio.gather(*(sandbox.execute("true") for _ in range(5)))
+
+    asyncio.run(use())
+    assert len(seen) == 6
+
+
+def test_a_download_counts_only_when_it_is_whole() -> None:
+    received = Received()
+    received.take(w.decode(_types.DownloadPart, {"chunk": w.text64(b"abc")}))
+    with pytest.raises(rekindle.ProtocolError, match="broke off"):
+        received.file()
+    with pytest.raises(rekindle.ProtocolError, match="differs"):
+        received.take(w.decode(_types.DownloadPart, {"end": {"size": "3", "sha256": w.text64(b"x" * 32)}}))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 7])
+def test_an_upload_is_as_long_as_it_says(size: int) -> None:
+    sent: list[int] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.extend((len(request.read()), int(request.headers["content-length"])))
+        assert "transfer-encoding" not in request.headers
+        return httpx.Response(200, stream=httpx.ByteStream(w.frame({"size": str(size)}) + end({})))
+
+    with rekindle.Client("https://h", transport=httpx.MockTransport(answer)) as client:
+        assert client.sandbox("sb-1").write_file("p", b"x" * size).size == size
+    assert sent[0] == sent[1]
+
+
+def test_nobody_there_is_said(tmp_path: Path) -> None:
+    with rekindle.Client(f"unix:{tmp_path}/none") as client, pytest.raises(rekindle.ConnectionFailedError):
+        client.templates()
+
+
+def test_the_client_with_threads_is_made_from_the_other() -> None:
+    tool = Path(__file__).parent.parent / "tools/make_sync.py"
+    subprocess.run([sys.executable, "-B", str(tool), "--check"], check=True)

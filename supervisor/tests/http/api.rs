@@ -1,0 +1,238 @@
+//! Our own API in JSON: every shape of call, and errors with all that gRPC says about them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::UnixStream;
+
+use crate::data_plane::{Ended, Events, call_stream, framed};
+use crate::place::{Answer, Place, Wishes, decisions, in_time};
+
+pub async fn call(place: &Place, method: &str, message: &Value) -> Answer {
+    call_with(place, method, message.to_string(), &[]).await
+}
+
+pub async fn call_with(place: &Place, method: &str, body: String, more: &[(&str, &str)]) -> Answer {
+    let bearer = format!("Bearer {}", place.key);
+    let headers = [&[("content-type", "application/json"), ("authorization", &bearer)], more].concat();
+    place.ask("POST", &format!("/rekindle.v1.{method}"), &headers, body).await
+}
+
+async fn done(place: &Place, method: &str, message: &Value) -> Value {
+    let answer = call(place, method, message).await;
+    assert_eq!(answer.status, StatusCode::OK, "{method} {message}: {answer:?}");
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    answer.body
+}
+
+pub async fn stream(place: &Place, method: &str, messages: &[Value]) -> Events {
+    let body = messages.iter().flat_map(framed).collect();
+    let bearer = format!("Bearer {}", place.key);
+    call_stream(place, &format!("/rekindle.v1.{method}"), body, &[("authorization", &bearer)]).await
+}
+
+pub async fn sandbox(place: &Place) -> String {
+    let made = done(place, "Sandboxes/Create", &json!({})).await;
+    made["id"].as_str().expect("an id").to_owned()
+}
+
+fn bytes(data: impl AsRef<[u8]>) -> Value {
+    STANDARD.encode(data).into()
+}
+
+/// What an error says about its reason.
+fn reason(error: &Value) -> (&str, &str) {
+    let details = error["details"].as_array().expect("details");
+    let detail = |kind: &str| details.iter().find(|detail| detail["type"] == kind).expect("a detail");
+    let own = detail("rekindle.v1.ErrorDetail");
+    assert!(!own["value"].as_str().expect("bytes").is_empty());
+    let info = &detail("google.rpc.ErrorInfo")["debug"];
+    assert_eq!(info["domain"], "rekindle");
+    let named = own["debug"]["reason"].as_str().expect("a reason").strip_prefix("ERROR_REASON_");
+    assert_eq!(named, info["reason"].as_str());
+    (error["code"].as_str().expect("a code"), named.expect("a reason"))
+}
+
+#[tokio::test]
+async fn a_sandbox_lives_and_ends_in_json() {
+    let place = Place::new().await;
+    let asked = json!({"metadata": {"who": "me"}, "ttl": "90.5s", "limits": {"pids": 32}});
+    let made = done(&place, "Sandboxes/Create", &asked).await;
+    assert_eq!((&made["state"], &made["metadata"]), (&json!("SANDBOX_STATE_RUNNING"), &json!({"who": "me"})));
+    assert_eq!((&made["limits"]["pids"], &made["tenant"]), (&json!(32), &json!("acme")));
+    let id = &made["id"];
+    // As proto3 has it in JSON, a field may also be called what it is called in the description.
+    let request =
+        json!({"sandbox": id, "program": {"shell": "echo out; err on; fail 3"}, "output_limit": 100});
+    let ran = done(&place, "Sandboxes/Execute", &request).await;
+    assert_eq!((&ran["outcome"], &ran["stdout"]["text"]), (&json!({"exitCode": 3}), &json!("out\n")));
+    assert_eq!((&ran["stderr"]["text"], &ran["stdout"]["totalBytes"]), (&json!("on\n"), &json!("4")));
+    let fine = json!({"sandbox": id, "program": {"command": {"argv": ["true"]}}});
+    let ran = done(&place, "Sandboxes/Execute", &fine).await;
+    assert_eq!(ran["outcome"], json!({"exitCode": 0}), "what is chosen is said also when it is zero");
+    let listed = done(&place, "Sandboxes/List", &json!({"metadata": {"who": "me"}})).await;
+    assert_eq!(listed["sandboxes"].as_array().map(Vec::len), Some(1));
+    // A message without any field may be nothing at all.
+    let listed = call_with(&place, "Host/ListTemplates", String::new(), &[]).await;
+    assert_eq!(listed.body["templates"][0]["name"], crate::place::TEMPLATE);
+    let gone = done(&place, "Sandboxes/Destroy", &json!({"sandbox": id})).await;
+    assert_eq!(gone["end"]["reason"], "SANDBOX_END_REASON_DESTROYED");
+    let allowed = ("allowed".to_owned(), String::new());
+    assert_eq!(
+        decisions(&place, "Sandboxes/Execute"),
+        [allowed.clone(), allowed],
+        "written down as for gRPC"
+    );
+}
+
+#[tokio::test]
+async fn an_error_says_all_that_grpc_says() {
+    let place = Place::with(Wishes { machines: 1, ..Wishes::default() }).await;
+    let answer = call(&place, "Sandboxes/Get", &json!({"sandbox": "sb-none"})).await;
+    assert_eq!(answer.status, StatusCode::NOT_FOUND);
+    assert_eq!(reason(&answer.body), ("not_found", "UNKNOWN_SANDBOX"));
+    assert_eq!(answer.body["message"], "there is no such sandbox");
+    let id = sandbox(&place).await;
+    let full = call(&place, "Sandboxes/Create", &json!({"queueTimeout": "0s"})).await;
+    assert_eq!(full.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(reason(&full.body), ("resource_exhausted", "HOST_FULL"));
+    let details = full.body["details"].as_array().expect("details");
+    let retry = details.iter().find(|detail| detail["type"] == "google.rpc.RetryInfo").expect("when");
+    assert!(retry["debug"]["retryDelay"].as_str().is_some_and(|delay| delay.ends_with('s')), "{retry}");
+    let late = json!({"sandbox": id, "program": {"shell": "sleep 60000"}});
+    let late =
+        call_with(&place, "Sandboxes/Execute", late.to_string(), &[("connect-timeout-ms", "100")]).await;
+    assert_eq!(late.status, StatusCode::GATEWAY_TIMEOUT);
+    assert_eq!(reason(&late.body), ("deadline_exceeded", "DEADLINE"));
+    // In a stream the error is its end.
+    let mut events =
+        stream(&place, "Files/Download", &[json!({"sandbox": id, "path": bytes("nothing")})]).await;
+    assert_eq!(events.status, StatusCode::OK);
+    let Err(Ended::Whole(end)) = events.next().await else { panic!("no end") };
+    assert_eq!(reason(&end["error"]), ("not_found", "NOT_FOUND"));
+}
+
+#[tokio::test]
+async fn a_program_is_followed_as_it_runs_and_dies_with_its_reader() {
+    let place = Place::new().await;
+    let id = sandbox(&place).await;
+    let start = |line: &str| json!({"start": {"request": {"sandbox": id, "program": {"shell": line}}}});
+    let mut events = stream(&place, "Sandboxes/ExecuteStream", &[start("echo one; err two; fail 4")]).await;
+    assert!(events.next().await.is_ok_and(|event| event["started"]["pid"].is_u64()));
+    let (mut out, mut err, mut finished) = (Vec::new(), Vec::new(), Value::Null);
+    let ended = loop {
+        match events.next().await {
+            Ok(event) => {
+                let read =
+                    |name: &str| STANDARD.decode(event[name].as_str().unwrap_or_default()).expect("bytes");
+                out.extend(read("stdout"));
+                err.extend(read("stderr"));
+                finished = event["finished"].clone();
+            }
+            Err(ended) => break ended,
+        }
+    };
+    assert_eq!((&out[..], &err[..], ended), (&b"one\n"[..], &b"two\n"[..], Ended::Whole(json!({}))));
+    assert_eq!(finished["outcome"], json!({"exitCode": 4}));
+    // Input goes in the same request, before its end.
+    let live = json!({"start": {"request": {"sandbox": id, "program": {"shell": "cat"}}, "liveStdin": true}});
+    let input = [live, json!({"stdin": bytes("hello")}), json!({"stdinEnd": {}})];
+    let mut events = stream(&place, "Sandboxes/ExecuteStream", &input).await;
+    let mut echoed = String::new();
+    while let Ok(event) = events.next().await {
+        echoed += event["finished"]["stdout"]["text"].as_str().unwrap_or_default();
+    }
+    assert_eq!(echoed, "hello");
+    let mut events = stream(&place, "Sandboxes/ExecuteStream", &[start("sleep 60000")]).await;
+    assert!(events.next().await.is_ok());
+    drop(events);
+    in_time("the program is killed", async {
+        while decisions(&place, "Sandboxes/ExecuteStream").len() < 3 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let killed = ("allowed".to_owned(), "cancelled".to_owned());
+    assert_eq!(decisions(&place, "Sandboxes/ExecuteStream")[2], killed);
+}
+
+#[tokio::test]
+async fn a_file_goes_there_and_back() {
+    let place = Place::new().await;
+    let id = sandbox(&place).await;
+    let content: Vec<u8> = (0..400_000_u32).map(|n| (n % 251) as u8).collect();
+    let mut parts = vec![json!({"start": {"sandbox": id, "path": bytes("data.bin"), "size": "400000"}})];
+    parts.extend(content.chunks(100_000).map(|piece| json!({"chunk": bytes(piece)})));
+    parts.push(json!({"end": {}}));
+    let mut answer = stream(&place, "Files/Upload", &parts).await;
+    let info = answer.next().await.expect("a file");
+    assert_eq!(info["size"], "400000");
+    assert_eq!(answer.next().await, Err(Ended::Whole(json!({}))));
+    let mut answer =
+        stream(&place, "Files/Download", &[json!({"sandbox": id, "path": bytes("data.bin")})]).await;
+    let (mut back, mut end) = (Vec::new(), Value::Null);
+    while let Ok(part) = answer.next().await {
+        back.extend(STANDARD.decode(part["chunk"].as_str().unwrap_or_default()).expect("bytes"));
+        end = part["end"].clone();
+    }
+    assert!(back == content, "{} bytes came back", back.len());
+    assert_eq!((&end["size"], &end["sha256"]), (&json!("400000"), &info["sha256"]));
+    // An upload that does not say that it was all leaves nothing.
+    parts.pop();
+    parts[0]["start"]["path"] = bytes("half.bin");
+    let mut answer = stream(&place, "Files/Upload", &parts).await;
+    let Err(Ended::Whole(end)) = answer.next().await else { panic!("half a file is none") };
+    assert_eq!(reason(&end["error"]).0, "invalid_argument");
+    let stat = call(&place, "Files/Stat", &json!({"sandbox": id, "path": bytes("half.bin")})).await;
+    assert_eq!(reason(&stat.body), ("not_found", "NOT_FOUND"));
+}
+
+#[tokio::test]
+async fn the_description_has_every_method_and_needs_no_token() {
+    let place = Place::new().await;
+    let answer = place.ask("GET", "/rekindle.v1/descriptor", &[], "").await;
+    assert_eq!(answer.status, StatusCode::OK);
+    let files = answer.body["file"].as_array().expect("files");
+    let own = files.iter().find(|file| file["package"] == "rekindle.v1").expect("the API");
+    let services = own["service"].as_array().expect("services");
+    let methods: usize =
+        services.iter().map(|service| service["method"].as_array().map_or(0, Vec::len)).sum();
+    assert_eq!(methods, 31);
+    assert!(files.iter().any(|file| file["package"] == "google.rpc"));
+    assert_eq!(place.ask("POST", "/rekindle.v1/descriptor", &[], "").await.status, 405);
+}
+
+#[tokio::test]
+async fn the_socket_of_grpc_speaks_json_as_well() {
+    let place = Place::new().await;
+    let ask = |token: Option<String>| {
+        let socket = place.socket.clone();
+        async move {
+            let stream = UnixStream::connect(&socket).await.expect("connected");
+            let (mut sender, connection) =
+                http1::handshake(TokioIo::new(stream)).await.expect("a connection");
+            tokio::spawn(connection);
+            let mut request = Request::post("/rekindle.v1.Host/ListTemplates")
+                .header("host", "localhost")
+                .header("content-type", "application/json");
+            if let Some(token) = token {
+                request = request.header("authorization", format!("Bearer {token}"));
+            }
+            let request = request.body(Full::new(Bytes::from_static(b"{}"))).expect("a request");
+            let answer = sender.send_request(request).await.expect("an answer");
+            let status = answer.status();
+            let body = answer.into_body().collect().await.expect("a body").to_bytes();
+            (status, serde_json::from_slice::<Value>(&body).expect("JSON"))
+        }
+    };
+    let (status, listed) = in_time("an answer", ask(Some(place.key.clone()))).await;
+    assert_eq!((status, &listed["templates"][0]["name"]), (StatusCode::OK, &json!(crate::place::TEMPLATE)));
+    let (status, refused) = in_time("an answer", ask(None)).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED, "the socket of this place trusts nobody");
+    assert_eq!(reason(&refused), ("unauthenticated", "UNAUTHENTICATED"));
+}

@@ -1,0 +1,63 @@
+//! The Python SDK (`sdk/python`) with its own tests: against this server, on every listener, and against the description
+//! it serves; and its types, as strict as they are checked anywhere.
+
+use std::path::{Path, PathBuf};
+
+use rekindle_test_support::skip;
+
+use crate::place::{Place, Wishes};
+use crate::protocols::certificates;
+use crate::python::Packages;
+
+/// What its tests need from the package index.
+const REQUIREMENTS: &str = "httpx==0.28.1\nmypy==2.4.1\npytest==9.2.0\n";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk/python")
+}
+
+/// The packages, or the end of the test as a reported skip.
+macro_rules! packages {
+    () => {
+        match Packages::fetch(REQUIREMENTS).await {
+            Ok(packages) => packages,
+            Err(reason) => skip!("no Python with httpx, mypy and pytest: {reason}"),
+        }
+    };
+}
+
+/// Nothing is written beside the sources.
+const TESTS: [&str; 5] = ["-m", "pytest", "-q", "-p", "no:cacheprovider"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_python_sdk_does_what_it_says_and_cannot_drift() {
+    let packages = packages!();
+    let dir = tempfile::tempdir().expect("a directory");
+    let files = certificates(dir.path()).0;
+    let place = Place::with(Wishes { tls: Some(files), ..Wishes::default() }).await;
+    let grpc = place.grpc_address.expect("an address").port();
+    let ca = dir.path().join("ca.pem").display().to_string();
+    let servers = [
+        format!("https://localhost:{}", place.address.port()),
+        format!("https://localhost:{grpc}"),
+        format!("unix:{}", place.socket.display()),
+    ];
+    for server in servers {
+        let env = [
+            ("REKINDLE_SERVER", server.as_str()),
+            ("REKINDLE_TOKEN", &place.key),
+            ("REKINDLE_CA", &ca),
+            ("REKINDLE_TEST_GUEST", "fake"),
+        ];
+        let said = packages.printed(&folder(), &env, &TESTS).await;
+        assert!(said.contains(" passed") && !said.contains("skipped"), "{server}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn the_types_of_the_python_sdk_are_sound() {
+    let packages = packages!();
+    let cache = tempfile::tempdir().expect("a directory");
+    let cache = cache.path().display().to_string();
+    packages.printed(&folder(), &[], &["-m", "mypy", "--strict", "--cache-dir", &cache]).await;
+}

@@ -1,0 +1,146 @@
+"""What a program does that has the Python SDK and a real sandbox. Run by sdk.rs, with REKINDLE_SERVER set."""
+
+import asyncio
+import pathlib
+import statistics
+import time
+
+import rekindle
+from rekindle import AsyncSandbox, Client, Sandbox
+
+# An emulated guest on a busy host takes its time.
+PATIENCE = 240
+
+
+def programs(sandbox):
+    assert sandbox.run_python("print(6 * 7)", timeout=PATIENCE).stdout == "42\n"
+    ran = sandbox.execute("echo $WORD $MORE; pwd; exit 3", env={"MORE": "there"}, cwd="/tmp", timeout=PATIENCE)
+    assert (ran.stdout, ran.exit_code, ran.ok) == ("hello there\n/tmp\n", 3, False), ran
+    assert sandbox.execute(["cat"], stdin=b"words", timeout=PATIENCE).stdout == "words"
+    missing = sandbox.run_python("import nothing_of_the_sort", timeout=PATIENCE)
+    assert missing.exit_code == 1 and missing.diagnosis is not None, missing
+    assert (missing.diagnosis.kind, missing.diagnosis.subject) == ("missing_module", "nothing_of_the_sort")
+    assert missing.usage.wall_time > 0
+    assert sandbox.shell("sleep 600", timeout=2).timed_out
+    print("programs")
+
+
+def output(sandbox):
+    long = sandbox.run_python("print('é' * 30000)", timeout=PATIENCE)
+    assert long.truncated and len(long.stdout) < 5000 and long.spilled_path, long
+    assert long.stdout_output.total_chars == 30001
+    assert long.full_stdout().decode() == "é" * 30000 + "\n"
+    print("output")
+
+
+def live(sandbox):
+    seen = []
+    for event in sandbox.stream("for i in 1 2 3; do echo $i; done; echo no >&2; exit 4", timeout=PATIENCE):
+        seen.append(event)
+    assert seen[0].started.pid > 0
+    assert b"".join(event.stdout or b"" for event in seen) == b"1\n2\n3\n"
+    assert b"".join(event.stderr or b"" for event in seen) == b"no\n"
+    assert seen[-1].finished.exit_code == 4
+    # Who stops reading stops the program.
+    for event in sandbox.stream("echo $$ > pid; echo ready; sleep 600", timeout=PATIENCE):
+        if event.stdout:
+            break
+    gone = "for i in $(seq 100); do kill -0 $(cat pid) 2>/dev/null || exit 0; sleep 0.1; done; exit 1"
+    assert sandbox.execute(gone, timeout=PATIENCE).ok, "the program goes on"
+    print("live")
+
+
+def detached(sandbox):
+    reader = sandbox.start("read line; echo got $line", live_stdin=True)
+    assert reader.name in [one.execution for one in sandbox.executions() if one.running]
+    reader.send_input("a word\n", end=True)
+    assert reader.wait(deadline=PATIENCE).stdout == "got a word\n"
+    sleeper = sandbox.start(["sleep", "600"])
+    sleeper.kill()
+    assert sleeper.wait(deadline=PATIENCE).outcome.signal == 9
+    print("detached")
+
+
+def files(sandbox):
+    local = pathlib.Path("in.bin")
+    local.write_bytes(bytes(range(256)) * 8192)
+    assert sandbox.upload_file(local, "data/in.bin").size == 2 << 20
+    counted = sandbox.run_python("import os; print(os.path.getsize('data/in.bin'))", timeout=PATIENCE)
+    assert counted.stdout == "2097152\n"
+    sandbox.download_file("data/in.bin", "out.bin")
+    assert pathlib.Path("out.bin").read_bytes() == local.read_bytes()
+    sandbox.write_file("täxt.txt", "wörds")
+    assert sandbox.read_file("täxt.txt").decode() == "wörds"
+    sandbox.move("täxt.txt", "data/b.txt")
+    assert sorted(entry.path for entry in sandbox.list_files("data").entries) == ["b.txt", "in.bin"]
+    assert sandbox.stat("data").kind is rekindle.FileKind.DIRECTORY
+    changes = sandbox.watch("data")
+    assert next(changes) == []
+    sandbox.remove("data/b.txt")
+    told = next(changes)
+    assert (told[0].path, told[0].kind) == ("b.txt", rekindle.FileEventKind.REMOVED), told
+    changes.close()
+    try:
+        sandbox.read_file("nothing")
+        raise AssertionError("there is no such file")
+    except rekindle.NotFoundError as error:
+        assert error.reason == "NOT_FOUND"
+    print("files")
+
+
+def life(sandbox):
+    sandbox.pause()
+    try:
+        sandbox.execute("true")
+        raise AssertionError("a paused sandbox runs nothing")
+    except rekindle.WrongStateError as error:
+        assert error.reason == "SANDBOX_PAUSED"
+    sandbox.resume()
+    assert sandbox.execute("true", timeout=PATIENCE).ok
+    assert sandbox.set_timeout(ttl=600).expires_at is not None
+    with Client() as client:
+        assert [info.id for info in client.sandboxes({"test": "sdk"})] == [sandbox.id]
+    print("life")
+
+
+def price(sandbox):
+    """What the SDK adds to the same call by hand, on the same connection. A figure to look at, not to fail by."""
+    body = {"sandbox": sandbox.id, "program": {"command": {"argv": ["true"]}}}
+    by_hand = lambda: sandbox.client._http.post("/rekindle.v1.Sandboxes/Execute", json=body).json()
+    taken = {"by hand": [], "sdk": []}
+    both = [("by hand", by_hand), ("sdk", lambda: sandbox.execute(["true"]))]
+    for _ in range(40):
+        both.reverse()
+        for name, call in both:
+            began = time.perf_counter()
+            call()
+            taken[name].append((time.perf_counter() - began) * 1000)
+    hand, sdk = (statistics.median(times) for times in taken.values())
+    print(f"price: {hand:.2f} ms by hand, {sdk:.2f} ms with the SDK, {(sdk / hand - 1) * 100:+.1f} %")
+
+
+async def the_same_with_await():
+    async with AsyncSandbox() as sandbox:
+        assert (await sandbox.run_python("print(6 * 7)", timeout=PATIENCE)).stdout == "42\n"
+        # A task that is cancelled takes its program with it.
+        task = asyncio.create_task(sandbox.execute("echo $$ > pid; sleep 600", timeout=PATIENCE))
+        wrote = "for i in $(seq 100); do test -s pid && exit 0; sleep 0.1; done; exit 1"
+        assert (await sandbox.execute(wrote, timeout=PATIENCE)).ok
+        task.cancel()
+        gone = "for i in $(seq 100); do kill -0 $(cat pid) 2>/dev/null || exit 0; sleep 0.1; done; exit 1"
+        assert (await sandbox.execute(gone, timeout=PATIENCE)).ok, "the program goes on"
+    print("await")
+
+
+began = time.monotonic()
+with Sandbox(env={"WORD": "hello"}, metadata={"test": "sdk"}) as sandbox:
+    for part in (programs, output, live, detached, files, life, price):
+        part(sandbox)
+try:
+    Client().sandbox(sandbox.id).execute("true")
+    raise AssertionError("it has ended")
+except rekindle.SandboxEndedError as error:
+    assert error.end_reason == "DESTROYED", error
+asyncio.run(the_same_with_await())
+print(f"{time.monotonic() - began:.1f} s")
+print("done")
