@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::context::Context;
 use super::events::{CodeError, CodeEvent, Said, read};
 use super::frames::{Frame, Frames, Text};
-use crate::agent::{Outcome, OutputStream};
+use crate::agent::{GuestUser, Outcome, OutputStream};
 use crate::service::caller::Caller;
 use crate::service::detached::{AttachEvent, Attachment, DetachedSpec};
 use crate::service::error::ServiceError;
@@ -70,6 +70,7 @@ impl Driver {
         let language = context.view.language;
         let program = ExecuteSpec {
             program: language.program(),
+            user: GuestUser::User,
             plain_interpreter: false,
             env: BTreeMap::new(),
             cwd: context.view.cwd.clone(),
