@@ -1,0 +1,92 @@
+//! A sandbox as its tenant sees it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use super::{End, SandboxState};
+use crate::config::TemplateName;
+use crate::engine::Stage;
+use crate::host::cgroup;
+use crate::pool::StartKind;
+use crate::service::create::AtTimeout;
+use crate::service::id::SandboxId;
+
+/// What a sandbox may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SandboxLimitsView {
+    /// Thousandths of a host processor.
+    pub milli_cpus: u32,
+    /// Memory of all programs together.
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub pids: u32,
+}
+
+/// What a sandbox has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SandboxUsage {
+    /// Executions, whatever their end.
+    pub executions: u64,
+    /// The machine's control group.
+    pub machine: cgroup::Usage,
+    /// Bytes uploaded.
+    pub bytes_in: u64,
+    /// Bytes downloaded and printed.
+    pub bytes_out: u64,
+    /// How long it has run.
+    pub running: Duration,
+    /// Connections to the outside.
+    pub connections: u64,
+    /// Those that were denied.
+    pub connections_denied: u64,
+    /// Bytes that its programs sent.
+    pub network_bytes_up: u64,
+    /// Bytes that its programs were sent.
+    pub network_bytes_down: u64,
+}
+
+/// How a sandbox came to life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartView {
+    /// Where its machine came from.
+    pub kind: StartKind,
+    /// How long it waited for room.
+    pub queued: Duration,
+    /// The steps, in order.
+    pub stages: Vec<Stage>,
+    /// All of it.
+    pub total: Duration,
+}
+
+/// A sandbox as its tenant sees it at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxView {
+    /// Its name.
+    pub id: SandboxId,
+    /// Its owner.
+    pub tenant: String,
+    /// What it was made from.
+    pub template: TemplateName,
+    /// Where it is in its life.
+    pub state: SandboxState,
+    /// How it ended.
+    pub end: Option<End>,
+    /// When it was created.
+    pub created_at: SystemTime,
+    /// When it will end if nothing changes.
+    pub expires_at: Option<SystemTime>,
+    /// How long it may go without a call.
+    pub idle_timeout: Option<Duration>,
+    /// What happens when its time is over.
+    pub at_timeout: AtTimeout,
+    /// The caller's own words.
+    pub metadata: BTreeMap<String, String>,
+    /// What it may use.
+    pub limits: SandboxLimitsView,
+    /// What it has used.
+    pub usage: SandboxUsage,
+    /// How it came to life.
+    pub start: StartView,
+    /// The name of its network policy.
+    pub network: String,
+}
