@@ -289,10 +289,15 @@ class Context:
             sys.path.insert(0, "")
         self.count = 0
         self.loop = None
+        self.notebook = False
 
     def run(self, code):
         name = f"<cell {self.count}>"
         code = dedented(code)
+        # Not before: a module that is kept warm is loaded anew where something can be found that it once looked for.
+        if "IPython" in code and not self.notebook:
+            self.notebook = True
+            sys.meta_path.append(Notebook())
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
         body, last = self.compiled(code, name)
         if body is not None:
@@ -591,7 +596,6 @@ def main():
     watched = {"matplotlib.pyplot": watch_pyplot, "PIL.Image": watch_images}
     watched["IPython.core.display_functions"] = watch_display
     sys.meta_path.insert(0, Watcher(watched))
-    sys.meta_path.append(Notebook())
     context = Context()
     channel.send({"type": "ready"})
     for line in channel.requests:
