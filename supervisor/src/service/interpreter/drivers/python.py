@@ -289,10 +289,15 @@ class Context:
             sys.path.insert(0, "")
         self.count = 0
         self.loop = None
+        self.watching = False
 
     def run(self, code):
         name = f"<cell {self.count}>"
         code = dedented(code)
+        # Not before: modules that are kept warm are loaded anew once there are other ways to find them.
+        if not self.watching and re.search(r"matplotlib|pylab|seaborn|PIL|IPython", code):
+            self.watching = True
+            watch()
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
         body, last = self.compiled(code, name)
         if body is not None:
@@ -583,15 +588,22 @@ class Notebook:
         vars(module).update(names)
 
 
+def watch():
+    """Has what code loads from here on, and what it has loaded, show what it makes."""
+    watched = {"matplotlib.pyplot": watch_pyplot, "PIL.Image": watch_images}
+    watched["IPython.core.display_functions"] = watch_display
+    sys.meta_path.insert(0, Watcher(watched))
+    sys.meta_path.append(Notebook())
+    for name, then in watched.items():
+        if name in sys.modules:
+            then(sys.modules[name])
+
+
 def main():
     global channel, figures
     channel, figures = Channel(), Figures()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="replace")
-    watched = {"matplotlib.pyplot": watch_pyplot, "PIL.Image": watch_images}
-    watched["IPython.core.display_functions"] = watch_display
-    sys.meta_path.insert(0, Watcher(watched))
-    sys.meta_path.append(Notebook())
     context = Context()
     channel.send({"type": "ready"})
     for line in channel.requests:
