@@ -9,7 +9,7 @@ use http::{Request, StatusCode};
 use http_body_util::Empty;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rekindle::door::{ConnectionLimits, TlsFiles};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -48,6 +48,8 @@ pub fn certificates(dir: &Path) -> (TlsFiles, RootCertStore) {
     let mut params = CertificateParams::new(Vec::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    // By its name an authority is told from what it signs.
+    params.distinguished_name.push(DnType::CommonName, "an authority");
     let key = KeyPair::generate().expect("a key");
     let ca = params.self_signed(&key).expect("signed").pem();
     let issuer = Issuer::new(params, key);
