@@ -16,7 +16,7 @@ EVERYTHING = {
 }  # fmt: skip
 OPTIONS = {
     "stdin": b"x", "env": {"A": "b"}, "cwd": "/", "timeout": 1.5, "memory_bytes": 1 << 23, "output_limit": 0,
-    "idempotency_key": "k",
+    "idempotency_key": "k", "user": "root",
 }  # fmt: skip
 
 
@@ -31,9 +31,10 @@ def calls() -> list[c.Call[Any]]:
         c.execute_stream(_sync.Event, "s", "true", o), c.start("s", "true", o, True, (24, 80)), c.executions("s"),
         c.attach(_async.AsyncEvent, "s", "e", True), c.wait(_async.AsyncResult, "s", "e"), c.signal("s", "e", 9, True),
         c.send_input("s", "e", b"x", True), c.resize("s", "e", 24, 80),
-        c.upload_start("s", "p", 0, 0o600, True, True, {"a": "b"}), c.download("s", "p", 1),
-        c.list_files("s", "p", 1, 2), c.stat("s", "p"), c.remove("s", "p", True), c.make_dir("s", "p", 0o700, True),
-        c.move("s", "a", "b", True), c.watch("s", "p", True, True),
+        c.upload_start("s", "p", 0, 0o600, True, True, {"a": "b"}, "root"), c.download("s", "p", 1, "root"),
+        c.list_files("s", "p", 1, 2, "root"), c.stat("s", "p", "root"), c.remove("s", "p", True, "root"),
+        c.make_dir("s", "p", 0o700, True, "root"), c.move("s", "a", "b", True, "root"),
+        c.watch("s", "p", True, True, "root"),
     ]  # fmt: skip
 
 

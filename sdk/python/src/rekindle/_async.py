@@ -327,12 +327,13 @@ class AsyncSandbox:
         must_not_exist: bool = False,
         in_place: bool = False,
         metadata: Mapping[str, str] | None = None,
+        user: str = "",
     ) -> t.FileInfo:
         """Writes a file of this machine to ``path`` in the sandbox, whole or not at all."""
         sandbox = await self.ready()
         with open(local, "rb") as file:
             size = c.size_of(file)
-            call = c.upload_start(sandbox, path, size, mode, must_not_exist, in_place, metadata)
+            call = c.upload_start(sandbox, path, size, mode, must_not_exist, in_place, metadata, user)
             return await self._upload(call, size, iter(lambda: file.read(c.CHUNK), b""))
 
     async def write_file(
@@ -344,10 +345,11 @@ class AsyncSandbox:
         must_not_exist: bool = False,
         in_place: bool = False,
         metadata: Mapping[str, str] | None = None,
+        user: str = "",
     ) -> t.FileInfo:
         """Writes content to ``path`` in the sandbox, whole or not at all."""
         data = content.encode() if isinstance(content, str) else content
-        call = c.upload_start(await self.ready(), path, len(data), mode, must_not_exist, in_place, metadata)
+        call = c.upload_start(await self.ready(), path, len(data), mode, must_not_exist, in_place, metadata, user)
         return await self._upload(call, len(data), (data[at : at + c.CHUNK] for at in range(0, len(data), c.CHUNK)))
 
     async def _upload(
@@ -364,9 +366,9 @@ class AsyncSandbox:
             raise ConnectionFailedError("the upload was not answered")
         return written[0]
 
-    async def download_file(self, path: str, local: str | os.PathLike[str], *, max_bytes: int = 0) -> t.FileInfo:
+    async def download_file(self, path: str, local: str | os.PathLike[str], *, max_bytes: int = 0, user: str = "") -> t.FileInfo:
         """Writes a file of the sandbox to one of this machine, whole or not at all. A directory comes as a tar archive."""
-        call = c.download(await self.ready(), path, max_bytes)
+        call = c.download(await self.ready(), path, max_bytes, user)
         received = c.Received()
         aside = c.aside(local)
         try:
@@ -380,39 +382,39 @@ class AsyncSandbox:
             raise
         return info
 
-    async def read_file(self, path: str, *, max_bytes: int = 0) -> bytes:
+    async def read_file(self, path: str, *, max_bytes: int = 0, user: str = "") -> bytes:
         """The content of a file of the sandbox, or of a directory as a tar archive."""
-        call = c.download(await self.ready(), path, max_bytes)
+        call = c.download(await self.ready(), path, max_bytes, user)
         received = c.Received()
         content = b"".join([received.take(part) async for part in self.client.stream(call)])
         received.file()
         return content
 
-    async def list_files(self, path: str = "", *, max_entries: int = 0, depth: int = 1) -> t.FileList:
+    async def list_files(self, path: str = "", *, max_entries: int = 0, depth: int = 1, user: str = "") -> t.FileList:
         """What a directory holds; the user's home when left out."""
-        return await self.client.call(c.list_files(await self.ready(), path, max_entries, depth))
+        return await self.client.call(c.list_files(await self.ready(), path, max_entries, depth, user))
 
-    async def stat(self, path: str) -> t.FileInfo:
+    async def stat(self, path: str, *, user: str = "") -> t.FileInfo:
         """Describes a path; a symbolic link is not followed."""
-        return await self.client.call(c.stat(await self.ready(), path))
+        return await self.client.call(c.stat(await self.ready(), path, user))
 
-    async def remove(self, path: str, *, recursive: bool = False) -> None:
+    async def remove(self, path: str, *, recursive: bool = False, user: str = "") -> None:
         """Removes a file or a directory."""
-        await self.client.call(c.remove(await self.ready(), path, recursive))
+        await self.client.call(c.remove(await self.ready(), path, recursive, user))
 
-    async def make_dir(self, path: str, *, mode: int = 0, must_not_exist: bool = False) -> t.FileInfo:
+    async def make_dir(self, path: str, *, mode: int = 0, must_not_exist: bool = False, user: str = "") -> t.FileInfo:
         """Makes a directory, with the parents it needs."""
-        return await self.client.call(c.make_dir(await self.ready(), path, mode, must_not_exist))
+        return await self.client.call(c.make_dir(await self.ready(), path, mode, must_not_exist, user))
 
-    async def move(self, path: str, to: str, *, must_not_exist: bool = False) -> t.FileInfo:
+    async def move(self, path: str, to: str, *, must_not_exist: bool = False, user: str = "") -> t.FileInfo:
         """Renames a file or a directory within the sandbox."""
-        return await self.client.call(c.move(await self.ready(), path, to, must_not_exist))
+        return await self.client.call(c.move(await self.ready(), path, to, must_not_exist, user))
 
     async def watch(
-        self, path: str, *, recursive: bool = False, describe: bool = False
+        self, path: str, *, recursive: bool = False, describe: bool = False, user: str = ""
     ) -> AsyncGenerator[list[t.FileEvent], None]:
         """Tells what changes in a directory. An empty list comes first: from then on nothing is missed."""
-        call = c.watch(await self.ready(), path, recursive, describe)
+        call = c.watch(await self.ready(), path, recursive, describe, user)
         async with aclosing(self.client.stream(call)) as told:
             async for changes in told:
                 yield changes.events

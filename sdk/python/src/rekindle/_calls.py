@@ -62,6 +62,8 @@ class ExecuteOptions(TypedDict, total=False):
     output_limit: int
     #: Two calls with one key run the program once.
     idempotency_key: str
+    #: Who runs it: ``user``, or ``root`` where the template and the token allow it.
+    user: str
 
 
 class CreateOptions(TypedDict, total=False):
@@ -270,6 +272,7 @@ def _request(sandbox: str, what: Program, options: ExecuteOptions) -> Json:
         timeout=_span(options.get("timeout")),
         memory_bytes=options.get("memory_bytes"),
         idempotency_key=options.get("idempotency_key"),
+        user=options.get("user"),
     )
     limit = options.get("output_limit")
     return message if limit is None else {**message, "outputLimit": limit}
@@ -334,6 +337,7 @@ def upload_start(
     must_not_exist: bool,
     in_place: bool,
     metadata: Mapping[str, str] | None,
+    user: str,
 ) -> Stream[t.FileInfo]:
     """The first message of an upload; chunks and an end follow it."""
     begin = fields(
@@ -343,6 +347,7 @@ def upload_start(
         must_not_exist=must_not_exist,
         in_place=in_place,
         metadata=words(metadata),
+        user=user,
     )
     if size is not None:
         begin["size"] = str(size)
@@ -374,8 +379,8 @@ def upload_end() -> bytes:
     return frame({"end": {}})
 
 
-def download(sandbox: str, path: str, max_bytes: int) -> Stream[t.DownloadPart]:
-    message = fields(sandbox=sandbox, path=text64(path), max_bytes=max_bytes)
+def download(sandbox: str, path: str, max_bytes: int, user: str) -> Stream[t.DownloadPart]:
+    message = fields(sandbox=sandbox, path=text64(path), max_bytes=max_bytes, user=user)
     return Stream("Files/Download", message, _reader(t.DownloadPart))
 
 
@@ -416,31 +421,31 @@ def forget(path: str) -> None:
         os.unlink(path)
 
 
-def list_files(sandbox: str, path: str, max_entries: int, depth: int) -> Call[t.FileList]:
-    message = fields(sandbox=sandbox, path=text64(path), max_entries=max_entries, depth=depth)
+def list_files(sandbox: str, path: str, max_entries: int, depth: int, user: str) -> Call[t.FileList]:
+    message = fields(sandbox=sandbox, path=text64(path), max_entries=max_entries, depth=depth, user=user)
     return Call("Files/List", message, _reader(t.FileList))
 
 
-def stat(sandbox: str, path: str) -> Call[t.FileInfo]:
-    return Call("Files/Stat", fields(sandbox=sandbox, path=text64(path)), _reader(t.FileInfo))
+def stat(sandbox: str, path: str, user: str) -> Call[t.FileInfo]:
+    return Call("Files/Stat", fields(sandbox=sandbox, path=text64(path), user=user), _reader(t.FileInfo))
 
 
-def remove(sandbox: str, path: str, recursive: bool) -> Call[None]:
-    return Call("Files/Remove", fields(sandbox=sandbox, path=text64(path), recursive=recursive), _nothing)
+def remove(sandbox: str, path: str, recursive: bool, user: str) -> Call[None]:
+    return Call("Files/Remove", fields(sandbox=sandbox, path=text64(path), recursive=recursive, user=user), _nothing)
 
 
-def make_dir(sandbox: str, path: str, mode: int, must_not_exist: bool) -> Call[t.FileInfo]:
-    message = fields(sandbox=sandbox, path=text64(path), mode=mode, must_not_exist=must_not_exist)
+def make_dir(sandbox: str, path: str, mode: int, must_not_exist: bool, user: str) -> Call[t.FileInfo]:
+    message = fields(sandbox=sandbox, path=text64(path), mode=mode, must_not_exist=must_not_exist, user=user)
     return Call("Files/MakeDir", message, _reader(t.FileInfo))
 
 
-def move(sandbox: str, source: str, to: str, must_not_exist: bool) -> Call[t.FileInfo]:
-    message = fields(sandbox=sandbox, from_=text64(source), to=text64(to), must_not_exist=must_not_exist)
+def move(sandbox: str, source: str, to: str, must_not_exist: bool, user: str) -> Call[t.FileInfo]:
+    message = fields(sandbox=sandbox, from_=text64(source), to=text64(to), must_not_exist=must_not_exist, user=user)
     return Call("Files/Move", message, _reader(t.FileInfo))
 
 
-def watch(sandbox: str, path: str, recursive: bool, describe: bool) -> Stream[t.FileEvents]:
-    message = fields(sandbox=sandbox, path=text64(path), recursive=recursive, describe=describe)
+def watch(sandbox: str, path: str, recursive: bool, describe: bool, user: str) -> Stream[t.FileEvents]:
+    message = fields(sandbox=sandbox, path=text64(path), recursive=recursive, describe=describe, user=user)
     return Stream("Files/Watch", message, _reader(t.FileEvents))
 
 

@@ -121,6 +121,7 @@ REASONS: dict[str, type[RekindleError]] = {
     "UNKNOWN_METHOD": ServerError,
     "RATE_LIMITED": CapacityError,
     "NETWORK_FORBIDDEN": PermissionDeniedError,
+    "ROOT_FORBIDDEN": PermissionDeniedError,
 }
 
 _INFO = "google.rpc.ErrorInfo"

@@ -326,12 +326,13 @@ class Sandbox:
         must_not_exist: bool = False,
         in_place: bool = False,
         metadata: Mapping[str, str] | None = None,
+        user: str = "",
     ) -> t.FileInfo:
         """Writes a file of this machine to ``path`` in the sandbox, whole or not at all."""
         sandbox = self.ready()
         with open(local, "rb") as file:
             size = c.size_of(file)
-            call = c.upload_start(sandbox, path, size, mode, must_not_exist, in_place, metadata)
+            call = c.upload_start(sandbox, path, size, mode, must_not_exist, in_place, metadata, user)
             return self._upload(call, size, iter(lambda: file.read(c.CHUNK), b""))
 
     def write_file(
@@ -343,10 +344,11 @@ class Sandbox:
         must_not_exist: bool = False,
         in_place: bool = False,
         metadata: Mapping[str, str] | None = None,
+        user: str = "",
     ) -> t.FileInfo:
         """Writes content to ``path`` in the sandbox, whole or not at all."""
         data = content.encode() if isinstance(content, str) else content
-        call = c.upload_start(self.ready(), path, len(data), mode, must_not_exist, in_place, metadata)
+        call = c.upload_start(self.ready(), path, len(data), mode, must_not_exist, in_place, metadata, user)
         return self._upload(call, len(data), (data[at : at + c.CHUNK] for at in range(0, len(data), c.CHUNK)))
 
     def _upload(
@@ -363,9 +365,9 @@ class Sandbox:
             raise ConnectionFailedError("the upload was not answered")
         return written[0]
 
-    def download_file(self, path: str, local: str | os.PathLike[str], *, max_bytes: int = 0) -> t.FileInfo:
+    def download_file(self, path: str, local: str | os.PathLike[str], *, max_bytes: int = 0, user: str = "") -> t.FileInfo:
         """Writes a file of the sandbox to one of this machine, whole or not at all. A directory comes as a tar archive."""
-        call = c.download(self.ready(), path, max_bytes)
+        call = c.download(self.ready(), path, max_bytes, user)
         received = c.Received()
         aside = c.aside(local)
         try:
@@ -379,39 +381,39 @@ class Sandbox:
             raise
         return info
 
-    def read_file(self, path: str, *, max_bytes: int = 0) -> bytes:
+    def read_file(self, path: str, *, max_bytes: int = 0, user: str = "") -> bytes:
         """The content of a file of the sandbox, or of a directory as a tar archive."""
-        call = c.download(self.ready(), path, max_bytes)
+        call = c.download(self.ready(), path, max_bytes, user)
         received = c.Received()
         content = b"".join([received.take(part) for part in self.client.stream(call)])
         received.file()
         return content
 
-    def list_files(self, path: str = "", *, max_entries: int = 0, depth: int = 1) -> t.FileList:
+    def list_files(self, path: str = "", *, max_entries: int = 0, depth: int = 1, user: str = "") -> t.FileList:
         """What a directory holds; the user's home when left out."""
-        return self.client.call(c.list_files(self.ready(), path, max_entries, depth))
+        return self.client.call(c.list_files(self.ready(), path, max_entries, depth, user))
 
-    def stat(self, path: str) -> t.FileInfo:
+    def stat(self, path: str, *, user: str = "") -> t.FileInfo:
         """Describes a path; a symbolic link is not followed."""
-        return self.client.call(c.stat(self.ready(), path))
+        return self.client.call(c.stat(self.ready(), path, user))
 
-    def remove(self, path: str, *, recursive: bool = False) -> None:
+    def remove(self, path: str, *, recursive: bool = False, user: str = "") -> None:
         """Removes a file or a directory."""
-        self.client.call(c.remove(self.ready(), path, recursive))
+        self.client.call(c.remove(self.ready(), path, recursive, user))
 
-    def make_dir(self, path: str, *, mode: int = 0, must_not_exist: bool = False) -> t.FileInfo:
+    def make_dir(self, path: str, *, mode: int = 0, must_not_exist: bool = False, user: str = "") -> t.FileInfo:
         """Makes a directory, with the parents it needs."""
-        return self.client.call(c.make_dir(self.ready(), path, mode, must_not_exist))
+        return self.client.call(c.make_dir(self.ready(), path, mode, must_not_exist, user))
 
-    def move(self, path: str, to: str, *, must_not_exist: bool = False) -> t.FileInfo:
+    def move(self, path: str, to: str, *, must_not_exist: bool = False, user: str = "") -> t.FileInfo:
         """Renames a file or a directory within the sandbox."""
-        return self.client.call(c.move(self.ready(), path, to, must_not_exist))
+        return self.client.call(c.move(self.ready(), path, to, must_not_exist, user))
 
     def watch(
-        self, path: str, *, recursive: bool = False, describe: bool = False
+        self, path: str, *, recursive: bool = False, describe: bool = False, user: str = ""
     ) -> Generator[list[t.FileEvent], None, None]:
         """Tells what changes in a directory. An empty list comes first: from then on nothing is missed."""
-        call = c.watch(self.ready(), path, recursive, describe)
+        call = c.watch(self.ready(), path, recursive, describe, user)
         with closing(self.client.stream(call)) as told:
             for changes in told:
                 yield changes.events
