@@ -6,13 +6,15 @@
 //! ```
 //!
 //! The server has a domain of its own, as a user's has: sandboxes and their ports are reached by name, with TLS and
-//! HTTP/2. What such a name leads to is told by `tests/compat/names.py` in place of a name server.
+//! HTTP/2. A name server of its own tells what such a name leads to, in a
+//! mount namespace where it is the only one.
 //!
 //! The tests are somebody else's and never come into the repository; the list has their names only. A test that fails
 //! and is not listed is an error, and so is one that is listed and passes: the list can only shrink.
 
 mod certificate;
 mod judge;
+mod names;
 mod server;
 
 use std::path::{Path, PathBuf};
@@ -71,10 +73,9 @@ pub fn run(args: &Args) -> Result<()> {
     let server = Server::start(&build()?, &cache, &args.template)?;
 
     let report = tempfile::NamedTempFile::new().context("no temporary file")?;
-    let mut command = Command::new(&python);
+    let mut command = server.among_its_names(&python);
     // -P: the published SDK, not the source beside the tests.
     command.current_dir(&args.tests).args(["-P", "-m", "pytest", "-q", TEST_LIMIT, "--tb=short"]);
-    command.args(["-p", "names"]).env("PYTHONPATH", repo::root().join("tests/compat"));
     command.arg("--junitxml").arg(report.path()).args(args.places());
     command.envs(server.variables()).env("E2B_VALIDATE_API_KEY", "true");
     let status = command.status().context("cannot start pytest")?;

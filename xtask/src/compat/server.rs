@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
@@ -11,7 +12,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::certificate::Certificate;
-use super::text;
+use super::{names, text};
 use crate::cache::Cache;
 use crate::job::bound_command;
 
@@ -20,13 +21,14 @@ const READY: &str = "E2B API on ";
 /// The domain of its sandboxes, of those that lead nowhere for anybody else.
 const DOMAIN: &str = "compat.test";
 /// Where names of that domain lead: clients take the port of HTTPS for granted, and this address is nobody else's.
-const ADDRESS: &str = "127.83.83.83";
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 83, 83, 83);
 
 /// A server that runs.
 pub struct Server {
     child: Child,
     key: String,
     authority: PathBuf,
+    resolver: PathBuf,
     /// Removed with it.
     _data: tempfile::TempDir,
 }
@@ -51,6 +53,9 @@ impl Server {
         let key = made["e2b_key"].as_str().context("the token has no key")?.to_owned();
 
         let certificate = Certificate::make(data.path(), DOMAIN)?;
+        names::serve(ADDRESS, DOMAIN)?;
+        let resolver = data.path().join("resolv.conf");
+        std::fs::write(&resolver, format!("nameserver {ADDRESS}\n")).context("no temporary file")?;
         let mut serve = command(&["serve"]);
         for setting in [
             format!("auth.tokens={}", text(&tokens)?),
@@ -65,7 +70,8 @@ impl Server {
         }
         let mut child = serve.stdout(Stdio::piped()).spawn().context("cannot start rekindle")?;
         let lines = BufReader::new(child.stdout.take().context("no pipe")?).lines();
-        let server = Self { child, key, authority: certificate.authority, _data: data };
+        let authority = certificate.authority;
+        let server = Self { child, key, authority, resolver, _data: data };
         for line in lines {
             let line = line.context("cannot read what rekindle says")?;
             if line.starts_with(READY) {
@@ -76,14 +82,20 @@ impl Server {
     }
 
     /// What a user sets, and what this machine's names and certificates are.
-    pub fn variables(&self) -> [(&'static str, &OsStr); 5] {
+    pub fn variables(&self) -> [(&'static str, &OsStr); 3] {
         [
             ("E2B_API_KEY", self.key.as_ref()),
             ("E2B_DOMAIN", DOMAIN.as_ref()),
             ("SSL_CERT_FILE", self.authority.as_ref()),
-            ("COMPAT_DOMAIN", DOMAIN.as_ref()),
-            ("COMPAT_ADDRESS", ADDRESS.as_ref()),
         ]
+    }
+
+    /// A command to which the names of this server's sandboxes lead where they should: it sees another `resolv.conf`.
+    pub fn among_its_names(&self, program: &Path) -> Command {
+        let mut command = Command::new("unshare");
+        let line = "mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"";
+        command.args(["--mount", "sh", "-c", line, "sh"]).arg(&self.resolver).arg(program);
+        command
     }
 
     /// Asks it to end, and waits until it has.
