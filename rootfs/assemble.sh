@@ -43,6 +43,13 @@ finish)
     chmod 1777 "$tree/tmp"
     chmod 700 "$tree/root"
 
+    # Without it nobody's account counts as valid, and sudo refuses everybody.
+    if [ ! -f "$tree/etc/shadow" ]; then
+        sed 's/:.*/:*:19000:0:99999:7:::/' "$tree/etc/passwd" >"$tree/etc/shadow"
+        chgrp "$(sed -n 's/^shadow:[^:]*:\([0-9]*\):.*/\1/p' "$tree/etc/group")" "$tree/etc/shadow"
+        chmod 640 "$tree/etc/shadow"
+    fi
+
     # The user: no password, no way to log in, only executions of the agent.
     append etc/passwd "$user:x:$uid:$gid::$home:$shell"
     append etc/group "$user:x:$gid:"

@@ -292,6 +292,15 @@ fn query(request: v1::WatchSandboxesRequest) -> rekindle::service::WatchQuery {
     rekindle::service::WatchQuery { sandbox: request.sandbox, ..Default::default() }
 }
 
+/// A template whose sandboxes have no root.
+async fn rootless(table: &mut Table) {
+    let place = Place::with(Wishes { root: false, ..Wishes::default() }).await;
+    let mut client = place.client().await;
+    let (id, _) = place.sandbox(&mut client).await;
+    let request = v1::ExecuteRequest { user: "root".into(), ..shell(&id, "true") };
+    table.take(client.sandboxes.execute(request).await, ErrorReason::RootForbidden, false);
+}
+
 #[tokio::test]
 async fn every_reason_is_brought_about_with_its_code_and_its_detail() {
     let mut table = Table::default();
@@ -303,6 +312,7 @@ async fn every_reason_is_brought_about_with_its_code_and_its_detail() {
     refusals(&mut client, &id, &guest, &mut table).await;
     lives(&place, &mut client, &mut table).await;
     hosts(&mut table).await;
+    rootless(&mut table).await;
     callers(dir.path(), &mut table).await;
     let reasons = (0..1000).filter_map(|number| ErrorReason::try_from(number).ok());
     for reason in reasons {
