@@ -65,6 +65,7 @@ impl Server {
             format!("listen.tls_key={}", text(&certificate.key)?),
             format!("http.listen={ADDRESS}:443"),
             format!("http.domain={DOMAIN}"),
+            "telemetry.log=warn".to_owned(),
         ] {
             serve.args(["--set", &setting]);
         }
