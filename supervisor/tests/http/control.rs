@@ -192,7 +192,7 @@ async fn metrics_are_a_series_over_the_life_of_a_sandbox() {
     };
     in_time("some points", waiting).await;
     let points = series().await;
-    let times: Vec<&str> = points.as_array().expect("a list").iter().map(|point| text(point)).collect();
+    let times: Vec<&str> = points.as_array().expect("a list").iter().map(text).collect();
     assert!(times.is_sorted(), "{times:?}");
     place.post(&format!("/sandboxes/{id}/pause"), &json!({})).await;
     let before = series().await.as_array().expect("a list").len();
