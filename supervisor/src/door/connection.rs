@@ -47,6 +47,9 @@ pub struct ConnectionLimits {
     /// Bytes read from a connection before a call on it was admitted: the most a stranger can make this process
     /// hold, in whatever frames it sends them. A call is admitted by its headers, so its body may be any size.
     pub stranger_bytes: usize,
+    /// How long a connection over HTTP may be without a request before it is closed in good order. Clients keep one for
+    /// each sandbox that has a name, also when that has long ended.
+    pub idle: Duration,
     /// How long a write may stand still: a peer that never reads must not hold a place for ever either.
     pub write_stall: Duration,
 }
@@ -60,6 +63,7 @@ impl Default for ConnectionLimits {
             greeting: Duration::from_secs(10),
             stranger: Duration::from_secs(60),
             stranger_bytes: 128 * 1024,
+            idle: Duration::from_secs(60),
             write_stall: Duration::from_secs(60),
         }
     }

@@ -13,6 +13,7 @@
 //! `door`; here is what is spoken, and nothing about sandboxes is decided.
 
 mod access;
+mod activity;
 mod api;
 mod connect;
 mod control;

@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::activity::Activity;
 use super::front::Front;
 use super::port::Scheme;
 use crate::door::{ConnectionLimits, Informed, Places, Tls, TlsError, TlsFiles, incoming};
@@ -170,13 +171,15 @@ impl HttpServer {
     {
         let info = io.info();
         let front = Arc::clone(&self.front);
+        let activity = Activity::default();
+        let idle = activity.idle_for(self.limits.idle);
         let answer = service_fn(move |request: Request<Incoming>| {
-            let (front, info) = (Arc::clone(&front), info.clone());
+            let (front, info, busy) = (Arc::clone(&front), info.clone(), activity.begin());
             async move {
                 let mut request = request.map(Body::new);
                 request.extensions_mut().insert(info);
                 request.extensions_mut().insert(scheme);
-                Ok::<_, Infallible>(front.handle(request).await)
+                Ok::<_, Infallible>(busy.until_the_end_of(front.handle(request).await))
             }
         });
         let builder = self.builder.clone();
@@ -185,7 +188,12 @@ impl HttpServer {
             let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io), answer));
             let ended = tokio::select! {
                 ended = connection.as_mut() => ended,
-                () = async { drop(stopped.wait_for(|stop| *stop).await) } => {
+                () = async {
+                    tokio::select! {
+                        _ = stopped.wait_for(|stop| *stop) => {}
+                        () = idle => {}
+                    }
+                } => {
                     connection.as_mut().graceful_shutdown();
                     connection.await
                 }

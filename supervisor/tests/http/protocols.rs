@@ -17,6 +17,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use crate::data_plane::Sandbox;
 use crate::place::{Place, Wishes, in_time};
 
 /// How long a stranger may stay.
@@ -191,4 +192,26 @@ async fn a_stopped_server_finishes_what_it_has_and_takes_nothing_more() {
         let answer = sender.send_request(request(&place.key, "/v2/sandboxes")).await;
         assert!(answer.is_err() || answer.is_ok_and(|answer| answer.status() != StatusCode::OK));
     }
+}
+
+#[tokio::test]
+async fn a_connection_without_requests_is_closed_and_one_with_a_long_answer_is_not() {
+    let limits = ConnectionLimits { idle: Duration::from_millis(300), ..ConnectionLimits::default() };
+    let place = Place::with(Wishes { connections: limits, ..Wishes::default() }).await;
+    let stream = TcpStream::connect(place.address).await.expect("connected");
+    let made = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (mut sender, connection) = made.expect("a connection");
+    let connection = tokio::spawn(connection);
+    let asked = request(&place.key, "http://sandboxes.test/v2/sandboxes");
+    let answer = sender.send_request(asked).await.expect("an answer");
+    assert_eq!(answer.status(), StatusCode::OK);
+    drop(answer);
+    in_time("its end", connection).await.expect("no panic").expect("in good order");
+    let asked = request(&place.key, "http://sandboxes.test/v2/sandboxes");
+    assert!(sender.send_request(asked).await.is_err(), "it is closed");
+
+    let sandbox = Sandbox::new(&place).await;
+    let (_, events) = sandbox.start("sleep 2000; echo late").await;
+    let (printed, ..) = events.rest().await;
+    assert_eq!(printed, b"late\n", "an answer that goes on is not idle");
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 
 /// Where they are.
 pub struct Certificate {
@@ -22,11 +22,17 @@ impl Certificate {
     pub fn make(dir: &Path, domain: &str) -> Result<Self> {
         let mut authority = CertificateParams::new(Vec::new())?;
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        // With the name of what it signs it would be taken for that.
+        authority.distinguished_name.push(DnType::CommonName, "the authority of these tests");
         let authority_key = KeyPair::generate()?;
         let authority_pem = authority.self_signed(&authority_key)?.pem();
         let issuer = Issuer::new(authority, authority_key);
         let key = KeyPair::generate()?;
-        let cert = CertificateParams::new(vec![format!("*.{domain}")])?.signed_by(&key, &issuer)?;
+        let mut cert = CertificateParams::new(vec![format!("*.{domain}")])?;
+        // Clients that are strict ask for it.
+        cert.use_authority_key_identifier_extension = true;
+        let cert = cert.signed_by(&key, &issuer)?;
         let write = |name: &str, text: &str| -> Result<PathBuf> {
             let path = dir.join(name);
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;

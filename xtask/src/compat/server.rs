@@ -66,6 +66,8 @@ impl Server {
             format!("http.listen={ADDRESS}:443"),
             format!("http.domain={DOMAIN}"),
             "telemetry.log=warn".to_owned(),
+            // Clients keep a connection for each sandbox, since each has a name.
+            "listen.max_connections_per_address=1024".to_owned(),
         ] {
             serve.args(["--set", &setting]);
         }

@@ -18,6 +18,7 @@ fn limits() -> ConnectionLimits {
         greeting: SECOND,
         stranger: 10 * SECOND,
         stranger_bytes: 1000,
+        idle: 100 * SECOND,
         write_stall: 100 * SECOND,
         ..ConnectionLimits::default()
     }
