@@ -140,8 +140,9 @@ for family, address in [
 ]:
     connection = socket.socket(family)
     connection.settimeout(60)
-    connection.connect(address)
     try:
+        # It may be reset before this returns.
+        connection.connect(address)
         assert connection.recv(1) == b""
     except ConnectionResetError:
         pass

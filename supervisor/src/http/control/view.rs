@@ -10,7 +10,7 @@ use crate::http::front::Front;
 use crate::service::{AtTimeout, Caller, SandboxState, SandboxView};
 
 /// The version of the agent in a sandbox that clients take this for: it decides what they try.
-const ENVD_VERSION: &str = "0.6.2";
+const ENVD_VERSION: &str = "0.6.4";
 /// Who runs the sandbox. Clients want a name and do nothing with it.
 const CLIENT_ID: &str = "rekindle";
 
