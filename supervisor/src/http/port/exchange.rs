@@ -48,7 +48,10 @@ pub(super) async fn exchange(
     }
     let hold = Arc::new(hold);
     let io = TokioIo::new(stream);
-    let speaking = http1::Builder::new().max_buf_size(READ_AHEAD).handshake::<_, Body>(io).await;
+    // As programs know headers: some that were written by hand look for `Host` and not for `host`.
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(READ_AHEAD).title_case_headers(true);
+    let speaking = builder.handshake::<_, Body>(io).await;
     let (mut sender, driver) = speaking.map_err(|_| NoAnswer::Broken)?;
     let watched = Arc::clone(&hold);
     let driver = AbortOnDropHandle::new(tokio::spawn(async move {
