@@ -23,10 +23,11 @@ impl Activity {
         Busy { requests: self.requests.clone() }
     }
 
-    /// Waits until there was no request for so long.
+    /// Waits until there was no request for so long. The first one has limits of its own.
     pub(super) fn idle_for(&self, time: Duration) -> impl Future<Output = ()> + Send + use<> {
         let mut requests = self.requests.subscribe();
         async move {
+            let _ = requests.wait_for(|requests| *requests > 0).await;
             loop {
                 // Its end is that of the connection, which nobody waits for then.
                 let _ = requests.wait_for(|requests| *requests == 0).await;

@@ -15,6 +15,7 @@
 mod access;
 mod activity;
 mod api;
+mod body;
 mod connect;
 mod control;
 mod envd;

@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use serde::Deserialize;
 
-use super::{Answer, body, living, timeout, view};
+use super::{Answer, MAX_BODY, living, timeout, view};
+use crate::http::body;
 use crate::http::front::Front;
 use crate::http::refusal::{HttpRefusal, json_response};
 use crate::service::{Caller, SandboxState};
@@ -19,7 +20,7 @@ struct ConnectBody {
 }
 
 pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, body: Body) -> Answer {
-    let ConnectBody { timeout, memory } = body::read(body).await?;
+    let ConnectBody { timeout, memory } = body::read(body, MAX_BODY).await?;
     if memory == Some(false) {
         return Err(HttpRefusal::not_offered("boots of a paused sandbox from its disk alone").into());
     }

@@ -11,7 +11,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::network::{self, NetworkBody};
-use super::{Answer, body, templates, view};
+use super::{Answer, MAX_BODY, templates, view};
+use crate::http::body;
 use crate::http::front::{Call, Front};
 use crate::http::refusal::{HttpRefusal, json_response};
 use crate::service::{AtTimeout, Caller, CreateSpec};
@@ -72,7 +73,7 @@ async fn create(
     made: &mut Option<String>,
 ) -> Answer {
     let key = request_id(headers)?;
-    let spec = spec(front, caller, body::read(body).await?)?;
+    let spec = spec(front, caller, body::read(body, MAX_BODY).await?)?;
     let created = front.service.create(caller, spec, &key).await?;
     *made = Some(created.id.to_string());
     Ok(json_response(StatusCode::CREATED, &view::entry(front, caller, &created)))

@@ -5,7 +5,6 @@
 //! ```
 
 mod absent;
-mod body;
 mod connect;
 mod create;
 mod get;
@@ -26,6 +25,9 @@ use self::route::Route;
 use super::front::{Call, Failure, Front};
 use super::refusal::HttpRefusal;
 use crate::service::{SandboxState, SandboxView, ServiceError};
+
+/// Largest body.
+const MAX_BODY: usize = 1 << 20;
 
 /// What a verb answers.
 type Answer = Result<Response<Body>, Failure>;

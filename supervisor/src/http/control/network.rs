@@ -7,7 +7,8 @@ use axum::http::uri::Authority;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, body, empty, living};
+use super::{Answer, MAX_BODY, empty, living};
+use crate::http::body;
 use crate::http::front::Front;
 use crate::http::refusal::HttpRefusal;
 use crate::service::Caller;
@@ -93,7 +94,7 @@ pub(super) fn policy(front: &Front, caller: &Caller, wanted: &NetworkBody) -> Re
 }
 
 pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, body: Body) -> Answer {
-    let wanted: NetworkBody = body::read(body).await?;
+    let wanted: NetworkBody = body::read(body, MAX_BODY).await?;
     let policy = policy(front, caller, &wanted)?;
     living(front, caller, id).await?;
     front.service.update_network(caller, id, &policy)?;

@@ -4,7 +4,8 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use serde::Deserialize;
 
-use super::{Answer, body, empty, living};
+use super::{Answer, MAX_BODY, empty, living};
+use crate::http::body;
 use crate::http::front::Front;
 use crate::http::refusal::HttpRefusal;
 use crate::service::{Caller, SandboxState};
@@ -16,7 +17,7 @@ struct PauseBody {
 }
 
 pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, body: Body) -> Answer {
-    let PauseBody { memory } = body::read(body).await?;
+    let PauseBody { memory } = body::read(body, MAX_BODY).await?;
     if memory == Some(false) {
         return Err(HttpRefusal::not_offered("pauses that keep the disk alone").into());
     }

@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use serde::Deserialize;
 
-use super::{Answer, body, empty, living};
+use super::{Answer, MAX_BODY, empty, living};
+use crate::http::body;
 use crate::http::front::Front;
 use crate::service::{Caller, SandboxView, ServiceError};
 
@@ -16,7 +17,7 @@ struct TimeoutBody {
 }
 
 pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, body: Body) -> Answer {
-    let TimeoutBody { timeout } = body::read(body).await?;
+    let TimeoutBody { timeout } = body::read(body, MAX_BODY).await?;
     let found = living(front, caller, id).await?;
     let ttl = ttl(front, &found, timeout)?;
     front.service.set_timeout(caller, id, Some(ttl), None)?;

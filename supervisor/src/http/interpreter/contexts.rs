@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::unary;
-use super::body;
+use super::{MAX_BODY, language};
+use crate::http::body;
 use crate::http::front::{Call, Front};
 use crate::http::refusal::json_response;
 use crate::service::ContextView;
@@ -33,8 +34,8 @@ pub(super) async fn list(front: &Front, sandbox: &str, call: Call) -> Response<B
 pub(super) async fn create(front: &Front, sandbox: &str, call: Call, body: Body) -> Response<Body> {
     let caller = call.caller.clone();
     let work = async {
-        let NewContext { language, cwd } = body::read(body).await?;
-        let language = body::language(language.as_deref())?;
+        let NewContext { language, cwd } = body::read(body, MAX_BODY).await?;
+        let language = language::named(language.as_deref())?;
         let made = front.service.create_context(&caller, sandbox, language, cwd.as_deref()).await?;
         Ok(json_response(StatusCode::OK, &told(&made)))
     };

@@ -14,8 +14,9 @@ use serde::Deserialize;
 use tokio::time::sleep;
 
 use super::answer::failed;
-use super::{body, lines};
+use super::{MAX_BODY, language, lines};
 use crate::door::CallRecord;
+use crate::http::body;
 use crate::http::front::{Call, Failure, Front, revocable};
 use crate::http::refusal::HttpRefusal;
 use crate::service::{CodeRun, ContextChoice};
@@ -66,7 +67,7 @@ async fn begin(
     body: Body,
     context: &mut String,
 ) -> Result<CodeRun, Failure> {
-    let Execute { code, context_id, language, env_vars } = body::read(body).await?;
+    let Execute { code, context_id, language, env_vars } = body::read(body, MAX_BODY).await?;
     let choice = match (context_id.filter(|id| !id.is_empty()), language.filter(|name| !name.is_empty())) {
         (Some(_), Some(_)) => {
             let message = "Only one of context_id or language can be provided";
@@ -76,7 +77,7 @@ async fn begin(
             context.clone_from(&id);
             ContextChoice::Named(id)
         }
-        (None, language) => ContextChoice::Default(body::language(language.as_deref())?),
+        (None, language) => ContextChoice::Default(language::named(language.as_deref())?),
     };
     let env = env_vars.unwrap_or_default();
     Ok(front.service.run_code(&call.caller, sandbox, &choice, &code, &env).await?)

@@ -11,9 +11,9 @@
 
 mod admit;
 mod answer;
-mod body;
 mod contexts;
 mod execute;
+mod language;
 mod lines;
 
 use axum::body::Body;
@@ -24,6 +24,8 @@ use super::envd::gone;
 use super::front::Front;
 use super::query;
 
+/// Largest body: code of the largest size, much of it escaped.
+const MAX_BODY: usize = 3 << 20;
 /// The port of the code interpreter.
 pub(super) const PORT: u16 = 49999;
 

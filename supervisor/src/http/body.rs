@@ -6,19 +6,17 @@ use axum::body::{Body, to_bytes};
 use axum::http::StatusCode;
 use serde::de::DeserializeOwned;
 
-use crate::http::refusal::HttpRefusal;
+use super::refusal::HttpRefusal;
 
-/// Largest body of the control plane.
-const MAX_BODY: usize = 1 << 20;
 /// How long one may take to arrive.
-const WITHIN: Duration = Duration::from_secs(30);
+const WITHIN: Duration = Duration::from_secs(60);
 
-/// Reads a body; an empty one is an object without fields.
-pub(super) async fn read<T: DeserializeOwned>(body: Body) -> Result<T, HttpRefusal> {
-    let bytes = match tokio::time::timeout(WITHIN, to_bytes(body, MAX_BODY)).await {
+/// Reads a body of at most so many bytes; an empty one is an object without fields.
+pub(super) async fn read<T: DeserializeOwned>(body: Body, most: usize) -> Result<T, HttpRefusal> {
+    let bytes = match tokio::time::timeout(WITHIN, to_bytes(body, most)).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(_)) => {
-            let message = format!("the body is larger than {MAX_BODY} bytes, or was broken off");
+            let message = format!("the body is larger than {most} bytes, or was broken off");
             return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
         }
         Err(_) => {
