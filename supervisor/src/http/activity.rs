@@ -10,16 +10,28 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Requests under way on one connection, their answers' bodies included.
+/// What a connection is used for.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    requests: watch::Sender<usize>,
+    requests: watch::Sender<Requests>,
+}
+
+/// Requests on one connection.
+#[derive(Debug, Default)]
+struct Requests {
+    /// That have come. A short one is seen by this alone.
+    begun: u64,
+    /// That are under way, their answers' bodies included.
+    under_way: usize,
 }
 
 impl Activity {
     /// A request has come.
     pub(super) fn begin(&self) -> Busy {
-        self.requests.send_modify(|requests| *requests += 1);
+        self.requests.send_modify(|requests| {
+            requests.begun += 1;
+            requests.under_way += 1;
+        });
         Busy { requests: self.requests.clone() }
     }
 
@@ -27,11 +39,15 @@ impl Activity {
     pub(super) fn idle_for(&self, time: Duration) -> impl Future<Output = ()> + Send + use<> {
         let mut requests = self.requests.subscribe();
         async move {
-            let _ = requests.wait_for(|requests| *requests > 0).await;
+            // Its end is that of the connection, which nobody waits for then.
+            let _ = requests.wait_for(|requests| requests.begun > 0).await;
             loop {
-                // Its end is that of the connection, which nobody waits for then.
-                let _ = requests.wait_for(|requests| *requests == 0).await;
-                if timeout(time, requests.wait_for(|requests| *requests > 0)).await.is_err() {
+                let begun = match requests.wait_for(|requests| requests.under_way == 0).await {
+                    Ok(requests) => requests.begun,
+                    Err(_) => return,
+                };
+                let another = requests.wait_for(|requests| requests.begun != begun);
+                if timeout(time, another).await.is_err() {
                     return;
                 }
             }
@@ -42,7 +58,7 @@ impl Activity {
 /// A request under way.
 #[derive(Debug)]
 pub(super) struct Busy {
-    requests: watch::Sender<usize>,
+    requests: watch::Sender<Requests>,
 }
 
 impl Busy {
@@ -54,7 +70,7 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.requests.send_modify(|requests| *requests -= 1);
+        self.requests.send_modify(|requests| requests.under_way -= 1);
     }
 }
 
@@ -80,5 +96,28 @@ impl HttpBody for BusyBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(60);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_idle_after_the_last_request_however_short_and_never_before_the_first() {
+        let activity = Activity::default();
+        let mut idle = Box::pin(activity.idle_for(IDLE));
+        assert!(timeout(10 * IDLE, &mut idle).await.is_err(), "nothing has come yet");
+        drop(activity.begin());
+        assert!(timeout(IDLE - SECOND, &mut idle).await.is_err());
+        drop(activity.begin());
+        assert!(timeout(IDLE - SECOND, &mut idle).await.is_err(), "a short request counts");
+        let long = activity.begin();
+        assert!(timeout(10 * IDLE, &mut idle).await.is_err(), "one is under way");
+        drop(long);
+        timeout(2 * IDLE, idle).await.expect("idle at last");
     }
 }
