@@ -18,6 +18,7 @@ use tower::service_fn;
 use crate::v1::executions_client::ExecutionsClient;
 use crate::v1::files_client::FilesClient;
 use crate::v1::host_client::HostClient;
+use crate::v1::interpreter_client::InterpreterClient;
 use crate::v1::network_client::NetworkClient;
 use crate::v1::sandboxes_client::SandboxesClient;
 
@@ -150,6 +151,8 @@ pub struct Client {
     pub sandboxes: SandboxesClient<Transport>,
     /// Programs in them that outlive their caller.
     pub executions: ExecutionsClient<Transport>,
+    /// Code that is run in them piece by piece.
+    pub interpreter: InterpreterClient<Transport>,
     /// Files in them.
     pub files: FilesClient<Transport>,
     /// What they reach outside of them.
@@ -158,29 +161,52 @@ pub struct Client {
     pub host: HostClient<Transport>,
 }
 
+/// A connection to a supervisor, for calls with any token. Cheap to clone; it is made anew when it breaks.
+#[derive(Debug, Clone)]
+pub struct Connection(Channel);
+
+impl Connection {
+    /// Connects.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn open(target: &Target) -> Result<Self, ConnectError> {
+        channel(target).await.map(Self)
+    }
+
+    /// Clients whose calls show this token.
+    ///
+    /// # Errors
+    /// [`ConnectError::Token`].
+    pub fn client(&self, token: Option<&str>) -> Result<Client, ConnectError> {
+        let bearer = bearer(token)?;
+        let transport = InterceptedService::new(self.0.clone(), bearer);
+        Ok(Client {
+            sandboxes: SandboxesClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
+            executions: ExecutionsClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
+            interpreter: InterpreterClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
+            files: FilesClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
+            network: NetworkClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
+            host: HostClient::new(transport).max_decoding_message_size(MAX_MESSAGE),
+        })
+    }
+}
+
 impl Client {
     /// Connects.
     ///
     /// # Errors
     /// See [`ConnectError`].
     pub async fn connect(target: &Target, token: Option<&str>) -> Result<Self, ConnectError> {
-        let bearer = match token {
-            Some(token) => {
-                let value = format!("Bearer {token}").parse().map_err(|_| ConnectError::Token)?;
-                Bearer(Some(value))
-            }
-            None => Bearer(None),
-        };
-        let channel = channel(target).await?;
-        let transport = InterceptedService::new(channel, bearer);
-        Ok(Self {
-            sandboxes: SandboxesClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
-            executions: ExecutionsClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
-            files: FilesClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
-            network: NetworkClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
-            host: HostClient::new(transport).max_decoding_message_size(MAX_MESSAGE),
-        })
+        // A token that is none needs no server to tell.
+        bearer(token)?;
+        Connection::open(target).await?.client(token)
     }
+}
+
+fn bearer(token: Option<&str>) -> Result<Bearer, ConnectError> {
+    let value = |token: &str| format!("Bearer {token}").parse().map_err(|_| ConnectError::Token);
+    Ok(Bearer(token.map(value).transpose()?))
 }
 
 async fn channel(target: &Target) -> Result<Channel, ConnectError> {

@@ -18,7 +18,9 @@ use rekindle::host::cgroup::{Cgroup, CgroupManager, CpuQuota, Limits};
 use rekindle::host::process::RunAs;
 use rekindle::host::scratch;
 use rekindle::store::{Artifacts, Snapshot, Store, StoreError};
-use rekindle::vm::{BuildStep, Identity, TemplateSource, UserRange, Vm, VmHost, VmHostConfig, restore_clone};
+use rekindle::vm::{
+    BuildStep, Identity, ScratchMount, TemplateSource, UserRange, Vm, VmHost, VmHostConfig, restore_clone,
+};
 use tempfile::TempDir;
 
 /// Longest that anything in a guest is waited for on a slow, busy host.
@@ -117,7 +119,7 @@ impl Bed {
     /// # Errors
     /// When it does not come to life.
     pub async fn cold_boot(&self) -> Result<Vm> {
-        let identity = Identity { mount_scratch: true, ..Identity::default() };
+        let identity = Identity { scratch: ScratchMount::Blank, ..Identity::default() };
         Ok(self.source.cold_boot(&self.host, self.source.plan(), &identity, None).await?)
     }
 

@@ -42,6 +42,9 @@ pub struct Config {
     /// `network=`: `on` or `off`: whether connections of programs are brought to the host. Default: where the agent is
     /// init.
     pub network: Option<bool>,
+    /// `disk=`: a disk that an earlier machine was stopped with; what was saved on it becomes part of the root again.
+    /// Default: there is none.
+    pub disk: Option<PathBuf>,
     /// `tuning=`: mechanisms that only save time and are off, such as `-preopened,-settle`. Default: all are on.
     pub tuning: Switches,
 }
@@ -62,7 +65,7 @@ pub enum ConfigError {
     },
     /// There is no such key.
     #[error(
-        "unknown word {word}\nhint: known are transport= ready= user= home= state= cgroup= programs= network= tuning="
+        "unknown word {word}\nhint: known are transport= ready= user= home= state= cgroup= programs= network= disk= tuning="
     )]
     UnknownWord {
         /// The whole word.
@@ -88,6 +91,7 @@ impl Config {
             cgroup: Some("/sys/fs/cgroup".into()),
             programs: "/usr/lib/rekindle/interpreters".into(),
             network: None,
+            disk: None,
             tuning: Switches::default(),
         };
         for word in words {
@@ -106,6 +110,7 @@ impl Config {
                 "cgroup" => config.cgroup = (value != "none").then(|| value.into()),
                 "programs" => config.programs = value.into(),
                 "network" => config.network = Some(on_or_off(value).ok_or_else(bad)?),
+                "disk" => config.disk = Some(value.into()),
                 "tuning" => config.tuning = Switches::parse(value).ok_or_else(bad)?,
                 _ => return Err(unknown()),
             }

@@ -92,6 +92,7 @@ fn run() -> Result<(), String> {
     }
     .map_err(|error| error.to_string())?;
     if init {
+        boot::root(config.disk.as_deref()).map_err(|error| format!("the root file system: {error}"))?;
         boot::late(&config).map_err(|error| format!("boot failed: {error}"))?;
     }
     let network = if config.network.unwrap_or(init) { network::set_up(init) } else { None };

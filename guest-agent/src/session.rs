@@ -119,6 +119,7 @@ async fn dispatch(agent: &Arc<Agent>, op: Op, stream: Stream, state: &State) {
         Op::Stat(request) => files::stat(agent, request).await.map(Reply::File),
         Op::Mkdir(request) => files::mkdir(agent, request).await.map(Reply::File),
         Op::Remove(request) => files::remove(agent, request).await.map(|()| done()),
+        Op::Stop(request) => restore::stop(agent, &request).await.map(|()| done()),
         Op::Poweroff(_) => {
             reply(stream, response(done())).await;
             tokio::time::sleep(POWEROFF_DELAY).await;

@@ -152,15 +152,15 @@ pub fn requests(input: &[u8]) {
     let Ok(host) = HostName::parse("deb.debian.org") else { return };
     let (mut whole, mut pieces) = (Vec::new(), Vec::new());
     let mut requests = Requests::new(host.clone(), 80);
-    let refused = requests.push(input, &mut whole).err();
+    let refused = requests.push(input, &mut whole, &|| true).err();
     let mut others = Requests::new(host.clone(), 80);
-    let refused_in_pieces = input.chunks(3).find_map(|piece| others.push(piece, &mut pieces).err());
+    let refused_in_pieces = input.chunks(3).find_map(|piece| others.push(piece, &mut pieces, &|| true).err());
     assert!(refused == refused_in_pieces && whole == pieces, "pieces are read otherwise");
     assert!(input.starts_with(&whole), "something goes on that did not come");
     // What has gone on is in order, seen by somebody who has seen nothing else.
     let mut again = Vec::new();
     let mut last = Requests::new(host, 80);
-    if last.push(&whole, &mut again).is_err() {
+    if last.push(&whole, &mut again, &|| true).is_err() {
         assert!(refused.is_some(), "what was let through is refused");
     } else {
         assert!(last.passed() == requests.passed(), "a request more or less");
@@ -178,6 +178,24 @@ pub fn host_name(input: &[u8]) {
         let again = NamePattern::parse(&pattern.to_string());
         assert!(again.is_ok_and(|again| again == pattern), "a pattern changed on its way");
     }
+}
+
+/// A path that is asked of the gateway: one that is an operation's means the same to a reader that decodes it first.
+pub fn gateway_path(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if !crate::network::gateway::is_path_of("/v1/items/{id}", text) {
+        return;
+    }
+    let mut decoded = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [byte, tail @ ..] = rest {
+        let escape = (*byte == b'%').then(|| std::str::from_utf8(&tail[..2]).expect("two digits"));
+        decoded.push(escape.map_or(*byte, |digits| u8::from_str_radix(digits, 16).expect("a byte")));
+        rest = if escape.is_some() { &tail[2..] } else { tail };
+    }
+    let id = decoded.strip_prefix(b"/v1/items/").expect("what is not open is as it is written");
+    assert!(!id.is_empty() && id != b"." && id != b"..", "another segment");
+    assert!(!id.iter().any(|byte| matches!(byte, b'/' | b'\\' | b'%' | b';' | 0..=31)), "another path");
 }
 
 /// The frames of a Connect stream, whole and in pieces.

@@ -9,6 +9,7 @@ pub mod fuzzing;
 pub mod grpc;
 pub mod host;
 pub mod http;
+pub mod mcp;
 pub mod network;
 pub mod pool;
 pub mod service;

@@ -76,6 +76,11 @@ fn any_text_is_a_name_or_none() {
 }
 
 #[test]
+fn a_path_of_an_operation_means_the_same_to_every_reader() {
+    corpus("gateway_path", fuzzing::gateway_path);
+}
+
+#[test]
 fn frames_of_a_stream_are_the_same_however_they_are_cut() {
     corpus("connect_frames", fuzzing::connect_frames);
 }

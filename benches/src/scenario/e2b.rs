@@ -67,6 +67,7 @@ impl Fronted {
             scopes: vec![Scope::Create, Scope::Exec, Scope::Files],
             quota: Quota::default(),
             networks: Vec::new(),
+            gateway: Vec::new(),
             root: true,
             expires: None,
         };

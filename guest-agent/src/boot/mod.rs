@@ -2,6 +2,7 @@
 //!
 //! Called by `main`, once, only where the agent is the guest's init.
 
+mod layer;
 mod mounts;
 mod network;
 mod overlay;
@@ -9,20 +10,30 @@ mod overlay;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use crate::config::Config;
 use crate::restore::reseed;
 
+pub use layer::{check_room as check_room_for_root, save as save_root};
+
 /// Until the restore gate gives the clone a name of its own.
 const HOSTNAME: &str = "rekindle";
 
-/// Makes `/proc`, `/sys` and `/dev` visible and the root writable.
+/// Makes `/proc`, `/sys` and `/dev` visible.
 ///
 /// # Errors
 /// When the kernel refuses one of the mounts.
 pub fn early() -> io::Result<()> {
-    mounts::mount_all(mounts::BEFORE_OVERLAY)?;
-    overlay::make_root_writable()?;
+    mounts::mount_all(mounts::BEFORE_OVERLAY)
+}
+
+/// Makes the root writable; what an earlier machine saved on `disk` is in it again.
+///
+/// # Errors
+/// When the kernel refuses a step, or what was saved cannot be read.
+pub fn root(disk: Option<&Path>) -> io::Result<()> {
+    overlay::make_root_writable(disk)?;
     mounts::mount_all(mounts::AFTER_OVERLAY)
 }
 

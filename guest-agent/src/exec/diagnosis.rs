@@ -1,153 +1,137 @@
 //! Guesses what kind of failure an execution's own words describe, for a caller that decides whether to try
 //! again. Pure; it never changes an outcome.
 
+mod node;
+mod python;
+
 use rekindle_protocol::wire::{Diagnosis, DiagnosisKind, Language};
 
+/// Bytes kept of a subject, and of a message.
 const MAX_SUBJECT: usize = 256;
+/// What a shell adds to the number of the signal that ended its program.
+const SIGNALED: u8 = 128;
 
-/// Looks at standard error of an execution that returned `code`.
-pub fn diagnose(language: Option<Language>, code: u8, stderr: &str) -> Option<Diagnosis> {
-    if code == 0 {
-        return None;
-    }
-    let (kind, subject) = match language {
-        Some(Language::Python) => python(stderr),
-        Some(Language::Node) => node(stderr),
-        _ => shell(code, stderr),
-    }?;
-    let end = subject.floor_char_boundary(MAX_SUBJECT);
-    Some(Diagnosis { kind: kind as i32, subject: subject[..end].into() })
+/// What is known of an execution that returned, or that a signal ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended<'a> {
+    /// Of its code; nothing when it is a command or a line for a shell.
+    pub language: Option<Language>,
+    /// Its exit code; nothing when a signal ended it.
+    pub code: Option<u8>,
+    /// One of its processes was killed for its memory.
+    pub out_of_memory: bool,
+    /// It printed nothing at all.
+    pub silent: bool,
+    /// What it printed to standard error, or the terminal.
+    pub stderr: &'a str,
 }
 
-/// The last unindented line that looks like `Name: message` names the exception.
-fn python(stderr: &str) -> Option<(DiagnosisKind, &str)> {
-    let exception = |line: &&str| {
-        let name = line.split(':').next().unwrap_or_default();
-        !name.is_empty()
-            && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.')
-            && name.rsplit('.').next().is_some_and(|last| last.starts_with(char::is_uppercase))
-    };
-    let traced =
-        stderr.contains("Traceback (most recent call last):") || stderr.contains("File \"<string>\"");
-    let line = stderr.lines().rev().filter(|_| traced).find(exception)?;
-    let (name, message) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
-    Some(match name {
-        "ModuleNotFoundError" => (DiagnosisKind::MissingModule, quoted(message).unwrap_or(message)),
-        "SyntaxError" | "IndentationError" | "TabError" => (DiagnosisKind::SyntaxError, name),
-        _ => (DiagnosisKind::UncaughtException, name),
+/// A kind of failure, in the program's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Found {
+    kind: DiagnosisKind,
+    subject: String,
+    message: String,
+    language: Option<Language>,
+}
+
+impl Found {
+    fn new(kind: DiagnosisKind, subject: &str, message: &str) -> Self {
+        Self { kind, subject: subject.to_owned(), message: message.to_owned(), language: None }
+    }
+
+    fn of(self, language: Language) -> Self {
+        Self { language: Some(language), ..self }
+    }
+}
+
+/// What an execution's words say about its failure.
+pub fn diagnose(ended: &Ended<'_>) -> Option<Diagnosis> {
+    let Found { kind, subject, message, language } = find(ended)?;
+    let language = language.map_or(0, i32::from);
+    Some(Diagnosis { kind: kind.into(), subject: short(&subject), message: short(&message), language })
+}
+
+fn find(ended: &Ended<'_>) -> Option<Found> {
+    let Ended { language, code, out_of_memory, silent, stderr } = *ended;
+    let interpreted = matches!(language, Some(Language::Python | Language::Node));
+    match code {
+        Some(0) if silent && interpreted => {
+            return Some(Found { language, ..Found::new(DiagnosisKind::EmptyOutput, "", "") });
+        }
+        // Of a program that went on all the same, only what failed beside it is of interest.
+        Some(0) => return python::background(stderr),
+        _ => {}
+    }
+    if out_of_memory {
+        return Some(Found { language, ..Found::new(DiagnosisKind::OutOfMemory, "", "") });
+    }
+    match (language, code) {
+        (Some(Language::Python), Some(_)) => python::uncaught(stderr),
+        (Some(Language::Node), _) => node::uncaught(stderr),
+        (_, Some(code)) => shell(code, stderr),
+        (_, None) => None,
+    }
+}
+
+/// What a shell says, or an interpreter that it has run.
+fn shell(code: u8, stderr: &str) -> Option<Found> {
+    if let Some(signal) = code.checked_sub(SIGNALED).and_then(crash) {
+        return Some(node::heap(stderr).unwrap_or_else(|| Found::new(DiagnosisKind::Crashed, signal, "")));
+    }
+    if stderr.contains(python::HEADER) {
+        return python::uncaught(stderr);
+    }
+    if stderr.lines().any(|line| line.starts_with(node::TRAILER)) {
+        return node::uncaught(stderr);
+    }
+    if stderr.contains("syntax error") || stderr.contains("Syntax error") {
+        return Some(Found::new(DiagnosisKind::SyntaxError, "", ""));
+    }
+    // `sh: 1: name: not found` and `bash: line 1: name: command not found`.
+    let missing = |line: &&str| line.ends_with(": command not found") || line.ends_with(": not found");
+    if code == 127
+        && let Some(line) = stderr.lines().rev().find(missing)
+    {
+        return Some(Found::new(DiagnosisKind::MissingCommand, line.rsplit(": ").nth(1)?, ""));
+    }
+    // `bash: line 1: /etc/x: Permission denied`, and `touch: cannot touch '/etc/x': Permission denied`.
+    let denied = |line: &str| DENIALS.into_iter().find_map(|words| line.strip_suffix(words).map(str::len));
+    let line = stderr.lines().next_back()?;
+    let subject = line.get(..denied(line)?)?.rsplit(": ").next().unwrap_or_default();
+    let subject = quoted(subject).unwrap_or_else(|| subject.trim_start_matches("cannot create "));
+    Some(Found::new(DiagnosisKind::PermissionDenied, subject, ""))
+}
+
+/// How the C library says that something is not allowed.
+const DENIALS: [&str; 3] = [": Permission denied", ": Operation not permitted", ": Read-only file system"];
+
+/// The name of a signal that a fault of the program's own sends it.
+fn crash(signal: u8) -> Option<&'static str> {
+    Some(match signal {
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        11 => "SIGSEGV",
+        _ => return None,
     })
 }
 
-/// Node prints `Name: message` unindented, somewhere before the stack.
-fn node(stderr: &str) -> Option<(DiagnosisKind, &str)> {
-    let header = |line: &&str| {
-        let line = line.strip_prefix("Uncaught ").unwrap_or(line);
-        line.split([':', ' '])
-            .next()
-            .is_some_and(|name| name.ends_with("Error") || name.ends_with("Exception"))
-    };
-    let line = stderr.lines().find(header)?;
-    let line = line.strip_prefix("Uncaught ").unwrap_or(line);
-    let name = line.split([':', ' ']).next().unwrap_or(line);
-    if line.contains("Cannot find module") || line.contains("Cannot find package") {
-        return Some((DiagnosisKind::MissingModule, quoted(line).unwrap_or(line)));
-    }
-    let kind =
-        if name == "SyntaxError" { DiagnosisKind::SyntaxError } else { DiagnosisKind::UncaughtException };
-    Some((kind, name))
-}
-
-/// `sh: 1: name: not found` and `bash: line 1: name: command not found`.
-fn shell(code: u8, stderr: &str) -> Option<(DiagnosisKind, &str)> {
-    if stderr.contains("syntax error") || stderr.contains("Syntax error") {
-        return Some((DiagnosisKind::SyntaxError, ""));
-    }
-    if code != 127 {
-        return None;
-    }
-    let missing = |line: &str| line.ends_with(": command not found") || line.ends_with(": not found");
-    let line = stderr.lines().rev().find(|line| missing(line))?;
-    let name = line.rsplit(": ").nth(1)?;
-    Some((DiagnosisKind::MissingCommand, name))
-}
-
+/// The first words in quotation marks.
 fn quoted(text: &str) -> Option<&str> {
-    text.split('\'').nth(1)
+    let marks: [(char, char); 3] = [('\'', '\''), ('\u{2018}', '\u{2019}'), ('"', '"')];
+    marks.into_iter().find_map(|(open, close)| {
+        let (_, rest) = text.split_once(open)?;
+        rest.split_once(close).map(|(inner, _)| inner)
+    })
+}
+
+/// Cut to what is kept, without the room for the rest.
+fn short(text: &str) -> String {
+    let end = text.floor_char_boundary(MAX_SUBJECT);
+    text[..end].to_owned()
 }
 
 #[cfg(test)]
-mod tests {
-    //! Words real interpreters print.
-
-    use super::*;
-
-    fn told(language: Option<Language>, code: u8, stderr: &str) -> Option<(DiagnosisKind, String)> {
-        diagnose(language, code, stderr).map(|d| (DiagnosisKind::try_from(d.kind).expect("known"), d.subject))
-    }
-
-    #[test]
-    fn python_failures_are_told_apart() {
-        let trace = "Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\n    x\n";
-        let python = |text: &str| told(Some(Language::Python), 1, text);
-        assert_eq!(
-            python(&format!("{trace}ModuleNotFoundError: No module named 'left_pad'\n")),
-            Some((DiagnosisKind::MissingModule, "left_pad".into()))
-        );
-        assert_eq!(
-            python("  File \"<string>\", line 1\n    if\n      ^\nSyntaxError: invalid syntax\n"),
-            Some((DiagnosisKind::SyntaxError, "SyntaxError".into()))
-        );
-        assert_eq!(
-            python(&format!("{trace}ZeroDivisionError: division by zero\n")),
-            Some((DiagnosisKind::UncaughtException, "ZeroDivisionError".into()))
-        );
-        assert_eq!(
-            python(&format!("{trace}json.decoder.JSONDecodeError: Expecting value\n")),
-            Some((DiagnosisKind::UncaughtException, "json.decoder.JSONDecodeError".into()))
-        );
-        assert_eq!(
-            python(&format!("{trace}KeyboardInterrupt\n")),
-            Some((DiagnosisKind::UncaughtException, "KeyboardInterrupt".into()))
-        );
-        assert_eq!(python("Error: my own words before sys.exit(1)\n"), None);
-        assert_eq!(told(Some(Language::Python), 0, &format!("{trace}ValueError: x\n")), None);
-    }
-
-    #[test]
-    fn node_failures_are_told_apart() {
-        let node = |text: &str| told(Some(Language::Node), 1, text);
-        assert_eq!(
-            node(
-                "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\nError: Cannot find module 'left-pad'\nRequire stack:\n"
-            ),
-            Some((DiagnosisKind::MissingModule, "left-pad".into()))
-        );
-        assert_eq!(
-            node("[eval]:1\nlet let\n    ^^^\n\nSyntaxError: let is disallowed\n    at x\n"),
-            Some((DiagnosisKind::SyntaxError, "SyntaxError".into()))
-        );
-        assert_eq!(
-            node("[eval]:1\nfoo\n^\n\nReferenceError: foo is not defined\n    at [eval]:1:1\n"),
-            Some((DiagnosisKind::UncaughtException, "ReferenceError".into()))
-        );
-        assert_eq!(node("just words\n"), None);
-    }
-
-    #[test]
-    fn a_missing_command_is_named() {
-        let shell = |code, text: &str| told(None, code, text);
-        assert_eq!(
-            shell(127, "bash: line 1: frobnicate: command not found\n"),
-            Some((DiagnosisKind::MissingCommand, "frobnicate".into()))
-        );
-        assert_eq!(
-            shell(127, "/bin/sh: 1: frobnicate: not found\n"),
-            Some((DiagnosisKind::MissingCommand, "frobnicate".into()))
-        );
-        assert_eq!(shell(1, "grep: x: not found\n"), None);
-        assert_eq!(
-            told(Some(Language::Bash), 2, "bash: -c: line 1: syntax error near unexpected token `)'\n"),
-            Some((DiagnosisKind::SyntaxError, String::new()))
-        );
-    }
-}
+mod tests;

@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::agent::{Agent, Busy};
 use crate::cgroup::ExecutionGroup;
 use crate::exec::child::{self, ChildSetup};
-use crate::exec::diagnosis::diagnose;
+use crate::exec::diagnosis::{Ended, diagnose};
 use crate::exec::input;
 use crate::exec::output::{Pump, Pumped};
 use crate::exec::registry::{RunningExecution, Slot, Tidying};
@@ -281,10 +281,7 @@ impl Execution {
             }
             End::HostGone | End::Itself(None) => Outcome::Cancelled(wire::Cancelled {}),
         };
-        let diagnosis = match &outcome {
-            Outcome::Exited(code) => diagnose(self.spec.language, *code as u8, &stderr.text),
-            _ => None,
-        };
+        let diagnosis = self.diagnosis(&outcome, out_of_memory, &stdout, &stderr);
         wire::ExecuteResult {
             outcome: Some(outcome),
             stdout: Some(stdout),
@@ -293,6 +290,29 @@ impl Execution {
             diagnosis,
             interpreter: self.interpreter.into(),
         }
+    }
+
+    /// What its own words say about its failure. A time limit and a memory limit need no words.
+    fn diagnosis(
+        &self,
+        outcome: &Outcome,
+        out_of_memory: impl Fn() -> bool,
+        stdout: &wire::CollectedOutput,
+        stderr: &wire::CollectedOutput,
+    ) -> Option<wire::Diagnosis> {
+        let code = match outcome {
+            Outcome::Exited(code) => Some(*code as u8),
+            Outcome::Signaled(_) => None,
+            Outcome::TimedOut(_) | Outcome::OutOfMemory(_) | Outcome::Cancelled(_) => return None,
+        };
+        diagnose(&Ended {
+            language: self.spec.language,
+            code,
+            out_of_memory: code != Some(0) && out_of_memory(),
+            silent: stdout.total_bytes == 0 && stderr.total_bytes == 0,
+            // A terminal has but one stream.
+            stderr: if self.spec.terminal.is_some() { &stdout.text } else { &stderr.text },
+        })
     }
 
     /// The group, to be given back. A signal sent at this very moment may still hold it; then it goes with that.

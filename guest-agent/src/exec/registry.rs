@@ -109,6 +109,16 @@ impl Executions {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// Gives no id up to this one.
+    pub fn begin_after(&self, id: u64) {
+        self.last_id.fetch_max(id, Ordering::Relaxed);
+    }
+
+    /// Those that run.
+    pub fn running(&self) -> Vec<Arc<RunningExecution>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
     /// The group for a new execution, with limits of memory and processes: the spare one, or one that is made now.
     ///
     /// # Errors

@@ -31,6 +31,22 @@ impl SpilledOutputs {
         Ok(Self { root, kept: Mutex::default() })
     }
 
+    /// Counts what an earlier machine has left as kept; the highest id among it.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn adopt(&self) -> io::Result<u64> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.root)? {
+            // Whatever else is there is not the agent's.
+            found.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u64>().ok()));
+        }
+        found.sort_unstable();
+        let highest = found.last().copied().unwrap_or(0);
+        found.into_iter().for_each(|id| self.remember(id));
+        Ok(highest)
+    }
+
     /// Where `stream` of execution `id` would be kept.
     pub fn path(&self, id: u64, stream: &str) -> PathBuf {
         self.root.join(id.to_string()).join(stream)

@@ -6,6 +6,8 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use nix::errno::Errno;
 use rekindle_protocol::limits::{MAX_METADATA_BYTES, MAX_METADATA_PAIRS};
@@ -19,6 +21,9 @@ const USUAL_LIST: usize = 1024;
 /// Bytes of names that the kernel ever tells: `XATTR_LIST_MAX`.
 const LONGEST_LIST: usize = 65_536;
 
+/// Bytes of a value that the kernel ever keeps: `XATTR_SIZE_MAX`.
+const LONGEST_VALUE: usize = 65_536;
+
 /// A file whose attributes are asked for.
 pub struct Attributes {
     path: CString,
@@ -27,6 +32,31 @@ pub struct Attributes {
 }
 
 impl Attributes {
+    /// Those of a path; a link at its end is not followed.
+    ///
+    /// # Errors
+    /// When the path holds a NUL.
+    pub fn of_path(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: CString::new(path.as_os_str().as_bytes())?, follow: false })
+    }
+
+    /// Gives another file all attributes of this one, whatever they are for, but those that are not `wanted`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn copy_to(&self, other: &Self, wanted: impl Fn(&[u8]) -> bool) -> nix::Result<()> {
+        let list = match self.list(USUAL_LIST) {
+            Err(Errno::EOPNOTSUPP) => return Ok(()),
+            Err(Errno::ERANGE) => self.list(LONGEST_LIST)?,
+            list => list?,
+        };
+        let names = list.split(|byte| *byte == 0).filter(|name| !name.is_empty() && wanted(name));
+        for name in names.filter_map(|name| CString::new(name).ok()) {
+            other.set(&name, &self.get(&name, LONGEST_VALUE)?)?;
+        }
+        Ok(())
+    }
+
     /// Those of an opened file.
     ///
     /// # Errors
@@ -85,7 +115,9 @@ impl Attributes {
         if !is_name(name) {
             return None;
         }
-        let value = String::from_utf8(self.get(attribute).ok()?).ok().filter(|value| is_value(value))?;
+        let value = String::from_utf8(self.get(attribute, MAX_METADATA_BYTES).ok()?)
+            .ok()
+            .filter(|value| is_value(value))?;
         Some(FileMetadata { name: name.to_owned(), value })
     }
 
@@ -109,8 +141,8 @@ impl Attributes {
         Ok(list)
     }
 
-    fn get(&self, name: &CStr) -> nix::Result<Vec<u8>> {
-        let mut value = vec![0_u8; MAX_METADATA_BYTES];
+    fn get(&self, name: &CStr, room: usize) -> nix::Result<Vec<u8>> {
+        let mut value = vec![0_u8; room];
         let call = if self.follow { libc::getxattr } else { libc::lgetxattr };
         // SAFETY: path and name end in NUL, and the kernel writes at most as many bytes as the vector has.
         // JUSTIFICATION: neither the standard library nor nix has this call.

@@ -22,6 +22,7 @@ mod write;
 
 pub use download::download;
 pub use list::list;
+pub use metadata::Attributes;
 pub use mkdir::mkdir;
 pub use remove::remove;
 pub use rename::rename;

@@ -51,6 +51,21 @@ impl Gate {
         }
     }
 
+    /// Closes it; what it was open for, so that it can be opened again.
+    ///
+    /// # Errors
+    /// When it is not open.
+    pub(super) fn close(&self) -> Result<Arc<Sandbox>, Failure> {
+        let sandbox = self.pass()?;
+        *self.lock() = State::Closed;
+        Ok(sandbox)
+    }
+
+    /// Opens it again.
+    pub(super) fn reopen(&self, sandbox: Arc<Sandbox>) {
+        *self.lock() = State::Open(sandbox);
+    }
+
     /// Whether it is open.
     pub fn is_open(&self) -> bool {
         matches!(*self.lock(), State::Open(_))

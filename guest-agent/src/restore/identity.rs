@@ -22,6 +22,20 @@ pub fn check(hostname: &str, machine_id: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Sets the host name that the root file system has from an earlier machine. One that is none is left alone: programs
+/// of the sandbox may have written anything there.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn take_up_hostname() -> io::Result<()> {
+    let Ok(text) = fs::read_to_string("/etc/hostname") else { return Ok(()) };
+    let name = text.trim();
+    if name.is_empty() || check(name, "").is_err() {
+        return Ok(());
+    }
+    Ok(nix::unistd::sethostname(name)?)
+}
+
 /// The files that hold them.
 #[derive(Debug)]
 pub struct Identity {

@@ -83,6 +83,10 @@ fn apply(agent: &Agent, request: wire::RestoreRequest) -> Result<Sandbox, Failur
         // After the clock: generators that reseed by time see that theirs has come.
         step("interpreters", reseed::reseed())?;
     }
+    let kept = request.scratch.as_ref().is_some_and(|disk| disk.kept);
+    if kept && request.hostname.is_empty() {
+        step("hostname", identity::take_up_hostname())?;
+    }
     step("hostname", files.identity.set_hostname(&request.hostname))?;
     step("machine-id", files.identity.set_machine_id(&request.machine_id))?;
     if let Some(disk) = &request.scratch {
@@ -90,6 +94,10 @@ fn apply(agent: &Agent, request: wire::RestoreRequest) -> Result<Sandbox, Failur
             .default_account()
             .map_err(|error| Failure::new(ErrorCode::GateFailed, format!("scratch: {error}")))?;
         step("scratch", scratch::mount(disk, &account, &agent.config.state))?;
+        if disk.kept {
+            // What the machine before has spilled keeps its names.
+            agent.executions.begin_after(step("scratch", agent.spilled.adopt())?);
+        }
     }
     if agent.init {
         step("privileges", privileges::allow_root(request.root))?;

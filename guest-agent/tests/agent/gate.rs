@@ -89,7 +89,8 @@ async fn a_request_that_makes_no_sense_leaves_the_gate_closed_and_can_be_repeate
 #[tokio::test]
 async fn a_restore_that_fails_half_way_spoils_the_guest_for_good() {
     let agent = agent!(Setup { unshare: vec!["--mount"], ..closed() });
-    let scratch = Some(Scratch { device: "/dev/no-such-disk".to_owned(), fstype: "ext4".to_owned() });
+    let scratch =
+        Some(Scratch { device: "/dev/no-such-disk".to_owned(), fstype: "ext4".to_owned(), kept: false });
     let error = agent.client.restore(RestoreRequest { scratch, ..restore_request() }, SOON).await;
     let error = error.expect_err("there is no such disk");
     assert_eq!(error.refusal(), Some(Refusal::GateFailed), "{error}");
@@ -175,7 +176,7 @@ async fn the_wall_clock_can_be_set() {
 async fn a_scratch_disk_takes_what_the_sandbox_writes_and_shows_what_was_there() {
     let before = "echo before > \"$HOME/old\"";
     let agent = agent!(Setup { unshare: vec!["--mount"], before, ..closed() });
-    let scratch = Some(Scratch { device: "none".to_owned(), fstype: "tmpfs".to_owned() });
+    let scratch = Some(Scratch { device: "none".to_owned(), fstype: "tmpfs".to_owned(), kept: false });
     match agent.client.restore(RestoreRequest { scratch, ..restore_request() }, SOON).await {
         Ok(()) => {}
         Err(error) if error.to_string().contains("overlay") => {
@@ -290,7 +291,7 @@ async fn a_renewal_makes_an_open_guest_somebody_elses() {
     assert_eq!(agent.shell("echo $WHO; cat /proc/sys/kernel/hostname").await, "parked\nparked\n");
     let error = agent.client.restore(named("x", false), SOON).await.expect_err("not without asking for it");
     assert_eq!(error.refusal(), Some(Refusal::InvalidArgument));
-    let scratch = Some(Scratch { device: "/dev/vdb".to_owned(), fstype: "ext4".to_owned() });
+    let scratch = Some(Scratch { device: "/dev/vdb".to_owned(), fstype: "ext4".to_owned(), kept: false });
     let disk = RestoreRequest { scratch, ..named("x", true) };
     let error = agent.client.restore(disk, SOON).await.expect_err("its disk is in place");
     assert_eq!(error.refusal(), Some(Refusal::InvalidArgument));

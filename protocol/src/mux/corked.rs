@@ -3,12 +3,13 @@
 //! The multiplexer flushes after every frame, and every write to a guest's channel, or from it, leaves the virtual
 //! machine and wakes somebody. So its flushes do nothing here; [`Cork::pull`] writes what has gathered, once the
 //! multiplexer is done. What the peer does not wait for goes with the next frame that it does wait for: pings,
-//! their answers, and a host's agreement to the end of a stream that it has opened. Pieces of files are not gathered where
+//! their answers, and a host's agreement to the end of a stream that the guest has ended first. Pieces of files are not gathered where
 //! the stream takes several parts in one write: each is worth a write, with what has gathered before it.
 //!
 //! What a host reads is looked at, too: the multiplexer keeps each body that nobody has read in an allocation of its
 //! own, which its window does not count. A guest that sends byte for byte is cut off.
 
+use std::collections::HashSet;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{MAX_BODY_BYTES, Side};
+use super::{MAX_BODY_BYTES, MAX_STREAMS, Side};
 
 /// Bytes that may gather: beyond them they are written, whatever comes next.
 const MOST: usize = 2 * MAX_BODY_BYTES;
@@ -35,8 +36,10 @@ const PING: u8 = 2;
 const SHORTEST: u64 = 6;
 /// So many bodies may be shorter.
 const SHORT_BODIES: u64 = 16 * 1024;
-/// The flags of a frame that ends its sender's half of a stream.
-const END: [u8; 2] = [0, 4];
+/// The flag of a frame that ends its sender's half of a stream.
+const END: u8 = 4;
+/// The flag of one that ends both halves.
+const RESET: u8 = 8;
 
 /// The stream as the multiplexer uses it.
 #[derive(Debug)]
@@ -56,6 +59,8 @@ struct Shared<T> {
     full: bool,
     frames: Frames,
     arriving: Frames,
+    /// Streams of which the guest has ended its half and the host has not: at most so many as there may be.
+    ended: HashSet<u32>,
     /// Bodies that have arrived, and their bytes.
     bodies: (u64, u64),
 }
@@ -70,6 +75,7 @@ pub fn cork<T>(io: T, side: Side) -> (Corked<T>, Cork<T>) {
         full: false,
         frames: frames(),
         arriving: frames(),
+        ended: HashSet::new(),
         bodies: (0, 0),
     }));
     (Corked(shared.clone()), Cork(shared))
@@ -123,16 +129,19 @@ impl<T: AsyncWrite + Unpin> Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// Counts the bodies in what has arrived; refuses a guest whose bodies are shorter than any reply.
+    /// Counts the bodies in what has arrived, and notes ends; refuses a guest whose bodies are shorter than any reply.
     fn arrived(&mut self, data: &[u8]) -> io::Result<()> {
-        let (count, bytes) = &mut self.bodies;
-        self.arriving.follow(data, |frames| {
+        let Self { arriving, ended, bodies: (count, bytes), .. } = self;
+        arriving.follow(data, |frames| {
+            if frames.side == Side::Host && frames.flags() & END != 0 && ended.len() < MAX_STREAMS {
+                ended.insert(frames.stream());
+            }
             if frames.body > 0 {
                 *count += 1;
                 *bytes += frames.body as u64;
             }
         });
-        if self.arriving.side == Side::Host && *count > SHORT_BODIES + *bytes / SHORTEST {
+        if arriving.side == Side::Host && *count > SHORT_BODIES + *bytes / SHORTEST {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the guest sends its answers in crumbs"));
         }
         Ok(())
@@ -158,7 +167,8 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Corked<T> {
         let through = data.len() >= LARGE && shared.io.is_write_vectored();
         let written = if through { shared.write_through(cx, data)? } else { 0 };
         shared.gathered.extend_from_slice(&data[written..]);
-        shared.pressing |= shared.frames.press(data);
+        let Shared { frames, ended, pressing, .. } = &mut *shared;
+        *pressing |= frames.press(data, ended);
         Poll::Ready(Ok(data.len()))
     }
 
@@ -185,12 +195,21 @@ struct Frames {
 }
 
 impl Frames {
-    /// Whether these bytes hold some of a frame that the peer waits for.
-    fn press(&mut self, data: &[u8]) -> bool {
+    /// Whether these bytes hold some of a frame that the peer waits for; `ended` are the streams that it has ended.
+    fn press(&mut self, data: &[u8], ended: &mut HashSet<u32>) -> bool {
         // The rest of a body that somebody waits for.
         let mut pressing = self.body > 0 && !data.is_empty();
-        self.follow(data, |frames| pressing |= frames.is_waited_for());
+        self.follow(data, |frames| pressing |= frames.is_waited_for(ended));
         pressing
+    }
+
+    fn flags(&self) -> u8 {
+        self.head[3]
+    }
+
+    fn stream(&self) -> u32 {
+        let [_, _, _, _, a, b, c, d, ..] = self.head;
+        u32::from_be_bytes([a, b, c, d])
     }
 
     /// Goes through these bytes; every head is told, with the length of its body known, once it is whole.
@@ -218,13 +237,12 @@ impl Frames {
     }
 
     /// Whether the peer waits for the frame with this head.
-    fn is_waited_for(&self) -> bool {
-        let [_, kind, first, second, _, _, _, stream, ..] = self.head;
-        let ends = kind == DATA && [first, second] == END && self.body == 0;
-        // Of a stream that it has opened, with an odd number, a host that means the end itself resets it: its half alone
-        // it ends only when the guest has ended the other. The end of a connection to the outside is waited for.
-        let agrees = self.side == Side::Host && ends && stream % 2 == 1;
-        kind != PING && !agrees
+    fn is_waited_for(&self, ended: &mut HashSet<u32>) -> bool {
+        let over = self.flags() & (END | RESET) != 0 && ended.remove(&self.stream());
+        // Who has ended its own half of a stream that the host has opened is done with it. Other ends are waited for: of a
+        // connection, whoever opened it, each side ends its half when it has said all.
+        let agrees = over && self.flags() == END && self.body == 0 && self.stream() % 2 == 1;
+        self.head[1] != PING && !agrees
     }
 }
 

@@ -7,12 +7,15 @@ import enum
 import inspect
 from typing import Any
 
-from rekindle import _async, _calls as c, _errors, _sync, _types
+from rekindle import _async, _calls as c, _code, _errors, _sync, _types
 from rekindle._wire import camel, declared
 
 EVERYTHING = {
     "template": "t", "ttl": 1.5, "idle_timeout": 2, "env": {"A": "b"}, "metadata": {"a": "b"}, "milli_cpus": 1,
     "memory_bytes": 2, "pids": 3, "queue_timeout": 4, "network": "n", "request_id": "r",
+    "on_timeout": "pause",
+    "gateway": ["s/o"], "gateway_budget": 5,
+    "max_turns": 6, "result_path": "p",
 }  # fmt: skip
 OPTIONS = {
     "stdin": b"x", "env": {"A": "b"}, "cwd": "/", "timeout": 1.5, "memory_bytes": 1 << 23, "output_limit": 0,
@@ -25,7 +28,7 @@ def calls() -> list[c.Call[Any]]:
     o: Any = OPTIONS
     e: Any = EVERYTHING
     return [
-        c.create(e), c.get("s"), c.pause("s"), c.resume("s"), c.destroy("s"), c.set_timeout("s", 1, 0),
+        c.create(e), c.get("s"), c.pause("s", True), c.resume("s"), c.destroy("s"), c.set_timeout("s", 1, 0, "pause_until_used"),
         c.set_network("s", "n"), c.timeline("s"), c.sandboxes({"a": "b"}, True, "p"), c.templates(),
         c.execute(_sync.Result, "s", ["true"], o), c.execute(_sync.Result, "s", c.Code("node", "1"), o),
         c.execute_stream(_sync.Event, "s", "true", o), c.start("s", "true", o, True, (24, 80)), c.executions("s"),
@@ -34,7 +37,9 @@ def calls() -> list[c.Call[Any]]:
         c.upload_start("s", "p", 0, 0o600, True, True, {"a": "b"}, "root"), c.download("s", "p", 1, "root"),
         c.list_files("s", "p", 1, 2, "root"), c.stat("s", "p", "root"), c.remove("s", "p", True, "root"),
         c.make_dir("s", "p", 0o700, True, "root"), c.move("s", "a", "b", True, "root"),
-        c.watch("s", "p", True, True, "root"),
+        c.describe("s", ["p", "q"], 300, "load_data.py", 1.5, "root"), c.watch("s", "p", True, True, "root"), c.connections("s", True), c.run_code("s", "1", "js", None, {"A": "b"}),
+        c.run_code("s", "1", None, "c", None), c.create_context("s", "typescript", "/"), c.contexts("s"),
+        c.restart_context("s", "c"), c.remove_context("s", "c"),
     ]  # fmt: skip
 
 
@@ -77,7 +82,10 @@ def test_every_request_is_one_that_the_server_knows(description: dict[str, Any])
 
 
 def test_every_answer_is_read_as_the_server_has_it(description: dict[str, Any]) -> None:
-    read = [cls for _, cls in inspect.getmembers(_types, dataclasses.is_dataclass)]
+    modules = (_types, _code)
+    read = [cls for module in modules for _, cls in inspect.getmembers(module, dataclasses.is_dataclass)]
+    # Put together here, of what a run tells.
+    read.remove(_code.CodeRun)
     read += [_sync.Result, _sync.Event, _async.AsyncResult, _async.AsyncEvent]
     assert len(read) > 20
     for cls in read:
@@ -94,7 +102,8 @@ def test_every_answer_is_read_as_the_server_has_it(description: dict[str, Any]) 
             if kind.proto == "TYPE_ENUM":
                 known = description["enums"][kind.type_name]
                 values = {value.removeprefix(known[0].removesuffix("UNSPECIFIED")) for value in known[1:]}
-                python: type[enum.Enum] = getattr(_types, str(own.type).split(" ")[0])
+                wanted = str(own.type).split(" ")[0]
+                python: type[enum.Enum] = next(getattr(one, wanted) for one in modules if hasattr(one, wanted))
                 assert {value.value for value in python} == values, where
 
 

@@ -139,6 +139,57 @@ def test_pause_and_time(client: Client) -> None:
         assert sandbox.execute("true").ok
 
 
+def test_code_remembers_and_is_told_of(client: Client) -> None:
+    shown = 'message {"type":"result","is_main_result":true,"text":"2","png":"AAEC","chart":"{\\"a\\": 1}"}'
+    with Sandbox(client=client) as sandbox:
+        told: list[rekindle.CodeEvent] = []
+        run = sandbox.run_code(f"echo one; err two; {shown}", on_event=told.append)
+        assert (run.stdout, run.stderr, run.ok, run.text) == ("one\n", "two\n", True, "2")
+        assert run.main is not None and run.main.png == b"\x00\x01\x02" and run.main.chart == {"a": 1}
+        assert run.execution_count == 1 and run.duration > 0 and not run.truncated
+        assert told[0].started is not None and told[-1].end is not None
+        assert sandbox.run_code("true").execution_count == 2, "the context is the same"
+        failed = sandbox.run_code('message {"type":"error","name":"E","value":"v","traceback":"t"}')
+        assert failed.error == rekindle.CodeError("E", "v", "t") and not failed.ok
+        made = sandbox.create_context("js", cwd="/tmp")
+        assert made.language is rekindle.CodeLanguage.JAVASCRIPT and made in sandbox.contexts()
+        assert sandbox.run_code("true", context=made).context == made
+        sandbox.restart_context(made)
+        assert sandbox.run_code("true", context=made.id).execution_count == 1
+        sandbox.remove_context(made)
+        with pytest.raises(rekindle.NotFoundError):
+            sandbox.run_code("true", context=made)
+        with pytest.raises(rekindle.DeadlineError):
+            sandbox.run_code("sleep 60000", deadline=0.3)
+        running = sandbox.stream_code("echo begun; sleep 60000")
+        while (event := next(running)).stdout is None:
+            assert event.end is None
+        running.close()
+        assert sandbox.run_code("echo next").stdout == "next\n", "the code was interrupted"
+        with pytest.raises(ValueError):
+            sandbox.run_code("true", language="cobol")
+
+    async def use() -> None:
+        async with AsyncSandbox() as sandbox:
+            assert (await sandbox.run_code("echo x", language="typescript")).stdout == "x\n"
+            assert len(await sandbox.contexts()) == 3
+
+    asyncio.run(use())
+
+
+def test_a_sandbox_is_paused_at_its_timeout_until_it_is_used(client: Client) -> None:
+    with Sandbox(client=client, ttl=0.2, on_timeout="pause_until_used") as sandbox:
+        sandbox.ready()
+        deadline = time.monotonic() + 60
+        while sandbox.info().state is not rekindle.SandboxState.PAUSED:
+            assert time.monotonic() < deadline, "it is not paused"
+            time.sleep(0.02)
+        assert sandbox.run_code("echo again").stdout == "again\n"
+        set = sandbox.set_timeout(ttl=60, on_timeout=rekindle.OnTimeout.DESTROY)
+        assert set.on_timeout is rekindle.OnTimeout.DESTROY
+        assert list(sandbox.connections()) == []
+
+
 def test_many_threads_share_a_client(client: Client) -> None:
     outputs: list[str] = []
     with Sandbox(client=client) as sandbox:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 import rekindle
-from rekindle import _config, _types, _wire as w
+from rekindle import _code, _config, _types, _wire as w
 from rekindle._calls import CHUNK, Received
 from rekindle._errors import REASONS, error_of
 
@@ -59,6 +59,24 @@ def test_a_stream_that_breaks_off_is_an_error() -> None:
     for wrong in (b"\x01\x00\x00\x00\x00", b"\x00\xff\xff\xff\xff", w.frame({})[:1] + b"\x00\x00\x00\x01x", b"\x00\0\0\0\x02[]"):
         with pytest.raises(rekindle.ProtocolError):
             w.Frames().feed(wrong)
+
+
+def test_a_run_is_whole_and_bounded() -> None:
+    def told(**values: Any) -> _code.CodeEvent:
+        return w.decode(_code.CodeEvent, values)
+
+    collected = _code.Collected()
+    collected.take(told(started={"context": {"id": "c", "language": "CODE_LANGUAGE_BASH"}}))
+    with pytest.raises(rekindle.ProtocolError):
+        collected.run()
+    for _ in range(3):
+        collected.take(told(stdout="x" * (_code.MAX_STREAM // 2)))
+    collected.take(told(result={"isMain": True, "text": "t", "data": "[" * 100_000, "json": "9" * 5000}))
+    collected.take(told(end={"executionCount": "7", "duration": "1.5s"}))
+    run = collected.run()
+    assert (len(run.stdout), run.truncated, run.execution_count) == (_code.MAX_STREAM, True, 7)
+    assert run.main is not None and run.main.data is None and run.text == "t"
+    assert run.context.language is rekindle.CodeLanguage.BASH
 
 
 def test_times_paths_and_numbers() -> None:

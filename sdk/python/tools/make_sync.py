@@ -15,7 +15,7 @@ WORDS = [
     (r"AsyncGenerator\[(.+), None\]", r"Generator[\1, None, None]"),
     (r"import asyncio\n", ""),
     (r"import time\n", "import threading\nimport time\n"),
-    (r"import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping", "import Generator, Iterable, Iterator, Mapping"),
+    (r"import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping", "import Callable, Generator, Iterable, Iterator, Mapping"),
     (r"``async with``", "``with``"),
     (r"asyncio\.Lock", "threading.Lock"),
     (r"asyncio\.sleep", "time.sleep"),

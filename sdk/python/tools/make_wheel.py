@@ -35,8 +35,21 @@ def metadata(project: dict) -> str:
     lines += [f"Classifier: {one}" for one in project["classifiers"]]
     lines += [f"Requires-Python: {project['requires-python']}"]
     lines += [f"Requires-Dist: {one}" for one in project["dependencies"]]
+    for extra, packages in project["optional-dependencies"].items():
+        lines += [f"Provides-Extra: {extra}"] + [f"Requires-Dist: {only_with(one, extra)}" for one in packages]
     lines += ["Description-Content-Type: text/markdown", "", (ROOT / project["readme"]).read_text()]
     return "\n".join(lines)
+
+
+def only_with(requirement: str, extra: str) -> str:
+    package, _, marker = requirement.partition(";")
+    condition = f"({marker.strip()}) and " if marker else ""
+    return f"{package.strip()}; {condition}extra == '{extra}'"
+
+
+def entry_points(project: dict) -> str:
+    groups = project["entry-points"].items()
+    return "\n".join(f"[{group}]\n" + "".join(f"{name} = {what}\n" for name, what in names.items()) for group, names in groups)
 
 
 def main() -> None:
@@ -46,10 +59,11 @@ def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     name = f"{project['name']}-{version()}"
     about = f"{name}.dist-info"
-    sources = sorted((ROOT / "src").glob("rekindle/*.py")) + [ROOT / "src/rekindle/py.typed"]
+    sources = sorted((ROOT / "src").glob("rekindle/**/*.py")) + [ROOT / "src/rekindle/py.typed"]
     files = {str(path.relative_to(ROOT / "src")): path.read_bytes() for path in sources}
     files[f"{about}/METADATA"] = metadata(project).encode()
     files[f"{about}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: rekindle\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{about}/entry_points.txt"] = entry_points(project).encode()
     for one in project["license-files"]:
         files[f"{about}/licenses/{one}"] = (ROOT / one).read_bytes()
     record = ""

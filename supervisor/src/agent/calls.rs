@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rekindle_protocol::wire::{
     ClockRequest, PingRequest, PoweroffRequest, QuiesceRequest, ResizeRequest, RestoreRequest, SignalRequest,
-    TerminalSize, WarmRequest, request::Op, response::Reply,
+    StopRequest, TerminalSize, WarmRequest, request::Op, response::Reply,
 };
 
 use super::client::AgentClient;
@@ -42,6 +42,16 @@ impl AgentClient {
     /// See [`AgentError`].
     pub async fn quiesce(&self, drop_caches: bool, within: Duration) -> Result<(), AgentError> {
         self.command("quiesce", Op::Quiesce(QuiesceRequest { drop_caches }), within).await
+    }
+
+    /// Ends all programs, which have `grace` for it, and leaves everything on the scratch disk.
+    ///
+    /// # Errors
+    /// See [`AgentError`]; refused, the guest goes on without its programs. Agents before protocol 3.9 refuse it as
+    /// unknown.
+    pub async fn stop(&self, grace: Duration, within: Duration) -> Result<(), AgentError> {
+        let grace_millis = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
+        self.command("stop", Op::Stop(StopRequest { grace_millis }), within).await
     }
 
     /// Sets the clock to the host's.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::path::GuestPath;
 use crate::host::untrusted::printable;
 
-/// Bytes kept of a diagnosis' subject.
+/// Bytes kept of a diagnosis' subject, and of its message.
 const MAX_SUBJECT_BYTES: usize = 256;
 /// Most that any single execution is believed to have used, so that sums over a sandbox cannot overflow:
 /// a year of microseconds, and a pebibyte.
@@ -110,8 +110,24 @@ pub struct Usage {
 pub struct Diagnosis {
     /// The category.
     pub kind: DiagnosisKind,
-    /// The missing module or command, or the exception's name.
+    /// The missing module or command, the exception's name, the path or the signal.
     pub subject: String,
+    /// What the exception says.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Whose words they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<GuessLanguage>,
+}
+
+/// Interpreters whose words an agent understands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuessLanguage {
+    /// Python 3.
+    Python,
+    /// Node.
+    Node,
 }
 
 /// Categories of common failures.
@@ -126,6 +142,16 @@ pub enum DiagnosisKind {
     UncaughtException,
     /// A command was not found.
     MissingCommand,
+    /// Something is not allowed.
+    PermissionDenied,
+    /// There was no more memory.
+    OutOfMemory,
+    /// A fault ended a program that a shell has run.
+    Crashed,
+    /// An exception ended a thread or a task.
+    BackgroundException,
+    /// Code returned 0 and printed nothing.
+    EmptyOutput,
 }
 
 impl Finished {
@@ -207,9 +233,29 @@ impl Diagnosis {
             Ok(Kind::SyntaxError) => DiagnosisKind::SyntaxError,
             Ok(Kind::UncaughtException) => DiagnosisKind::UncaughtException,
             Ok(Kind::MissingCommand) => DiagnosisKind::MissingCommand,
+            Ok(Kind::PermissionDenied) => DiagnosisKind::PermissionDenied,
+            Ok(Kind::OutOfMemory) => DiagnosisKind::OutOfMemory,
+            Ok(Kind::Crashed) => DiagnosisKind::Crashed,
+            Ok(Kind::BackgroundException) => DiagnosisKind::BackgroundException,
+            Ok(Kind::EmptyOutput) => DiagnosisKind::EmptyOutput,
             Ok(Kind::Unspecified) | Err(_) => return None,
         };
-        Some(Self { kind, subject: printable(&diagnosis.subject, MAX_SUBJECT_BYTES) })
+        let language = match wire::Language::try_from(diagnosis.language) {
+            Ok(wire::Language::Python) => Some(GuessLanguage::Python),
+            Ok(wire::Language::Node) => Some(GuessLanguage::Node),
+            _ => None,
+        };
+        Some(Self {
+            kind,
+            subject: printable(&diagnosis.subject, MAX_SUBJECT_BYTES),
+            message: printable(&diagnosis.message, MAX_SUBJECT_BYTES),
+            language,
+        })
+    }
+
+    /// Python said it.
+    pub(crate) fn python(&self) -> bool {
+        self.language == Some(GuessLanguage::Python)
     }
 }
 

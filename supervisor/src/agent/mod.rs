@@ -40,7 +40,9 @@ pub use download::Downloaded;
 pub use error::{AgentError, ConnectError, Refusal};
 pub use execute::{Event, Execution, Started};
 pub use file::{FileInfo, FileKind};
-pub use finished::{Diagnosis, DiagnosisKind, Finished, Interpreter, Outcome, Output, OutputStream, Usage};
+pub use finished::{
+    Diagnosis, DiagnosisKind, Finished, GuessLanguage, Interpreter, Outcome, Output, OutputStream, Usage,
+};
 pub use hello::{Capabilities, Hello, KillScope, ProtocolVersion};
 pub use list::Listing;
 pub use metadata::FileMetadata;

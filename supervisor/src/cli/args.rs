@@ -1,5 +1,7 @@
 //! The words of the command line, as types.
 
+mod code;
+mod life;
 mod remote;
 
 use std::path::PathBuf;
@@ -11,6 +13,8 @@ use rekindle::config::TemplateName;
 use rekindle::engine::detect::EngineChoice;
 use rekindle::host::cgroup::CpuQuota;
 
+pub use self::code::*;
+pub use self::life::*;
 pub use self::remote::*;
 use super::completions::ShellName;
 use super::config::{ConfigCommand, ConfigOptions};
@@ -161,6 +165,7 @@ fn guest_user(name: &str) -> Result<GuestUser, UnknownUser> {
 /// Options of `run`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("program").required(true).args(["python", "node", "sh", "file", "argv"]))]
+#[command(group = clap::ArgGroup::new("reach").multiple(true).args(["network", "gateway"]))]
 pub struct RunOptions {
     /// A local .py, .js, .mjs, .cjs or .sh file to copy in and run
     pub file: Option<PathBuf>,
@@ -179,8 +184,12 @@ pub struct RunOptions {
     /// The network policy, by its name in the configuration; no network when left out
     #[arg(long, value_name = "NAME")]
     pub network: Option<String>,
-    /// The configuration file that --network names a policy of (also REKINDLE_CONFIG)
-    #[arg(long, value_name = "FILE", requires = "network")]
+    /// An operation of the gateway that the program may call, such as openai/chat, or openai/* for all of a service;
+    /// repeatable
+    #[arg(long = "gateway", value_name = "SERVICE/OPERATION,…", value_delimiter = ',')]
+    pub gateway: Vec<String>,
+    /// The configuration file that --network and --gateway are found in (also REKINDLE_CONFIG)
+    #[arg(long, value_name = "FILE", requires = "reach")]
     pub config: Option<PathBuf>,
     /// Boot the machine instead of restoring its snapshot, to see what the snapshot saves
     #[arg(long)]

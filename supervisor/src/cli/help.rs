@@ -12,8 +12,9 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Use a server",
         &[
-            "create", "exec", "attach", "jobs", "kill", "put", "get", "ls", "ps", "rm", "inspect",
-            "timeline", "egress", "network", "watch", "pause", "resume", "timeout",
+            "create", "exec", "attach", "jobs", "kill", "code", "context", "put", "get", "ls", "describe",
+            "ps", "rm", "inspect", "timeline", "egress", "network", "watch", "pause", "resume", "timeout",
+            "mcp", "prompt",
         ],
     ),
     ("Operate a host", &["serve", "status", "top", "usage", "template", "token", "config"]),

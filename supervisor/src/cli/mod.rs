@@ -85,5 +85,11 @@ fn init_logging(verbose: u8) {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        // Whoever started this may have closed its standard error, and that would be told there too: a panic.
+        .log_internal_errors(false)
+        .init();
 }

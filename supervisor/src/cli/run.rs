@@ -1,5 +1,6 @@
 //! `rekindle run`: one sandbox, one program, its output, nothing left.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,8 +11,9 @@ use rekindle::agent::{
     AgentClient, AgentError, Code, Command, EnvVar, Event, ExecuteRequest, Finished, GuestPath, GuestUser,
     Language, OutputStream, Program, SandboxLimits, Stdin, StdinWriter, TransferPatience, UploadOptions,
 };
-use rekindle::network::{Egress, Gate, NetworkSummary};
-use rekindle::vm::{self, Death, Identity, Lost, Vm};
+use rekindle::network::gateway::TOKEN_VARIABLE;
+use rekindle::network::{Egress, Gate, Gateway, GrantRequest, NetworkSummary};
+use rekindle::vm::{self, Identity, Lost, ScratchMount, Vm};
 use rekindle_api::v1::ExecuteResponse;
 use rekindle_protocol::limits::DEFAULT_OUTPUT_LIMIT;
 use serde::Serialize;
@@ -67,7 +69,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
             "the template {template} does not allow root in its sandboxes\nhint: leave --user out, or set `root = true` in the template's recipe"
         );
     }
-    let gate = network(&options)?;
+    let (gate, env) = network(&options)?;
     stages.stage("setup");
     let limits = SandboxLimits {
         memory_bytes: options.program.memory.unwrap_or(0),
@@ -75,7 +77,8 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
         ..SandboxLimits::default()
     };
     let root = source.recipe.root;
-    let identity = Identity { limits, mount_scratch: options.cold, root, ..Identity::default() };
+    let scratch = if options.cold { ScratchMount::Blank } else { ScratchMount::InPlace };
+    let identity = Identity { limits, scratch, root, env, ..Identity::default() };
     // Held while the machine runs: a snapshot in use is not removed.
     let mut snapshot = None;
     let mut plan = source.plan();
@@ -113,7 +116,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     let machine = vm.usage().await;
     let (end, response) = match ended {
         Ok(finished) => {
-            let response = response(&finished, &gate.journal().end(EXECUTION));
+            let response = response(&finished, &gate.journal().end(EXECUTION), &source.image.packages);
             (End::of(&response)?, response)
         }
         Err(error) => match lost(&vm, &error).await {
@@ -147,23 +150,36 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     fetched.map(|()| code)
 }
 
-/// The policy that was asked for, of the configuration that a server on this machine would have.
-fn network(options: &RunOptions) -> anyhow::Result<Arc<Gate>> {
-    let egress = match options.network {
-        None => Egress::default(),
-        Some(_) => {
+/// The policy and the grants that were asked for, of the configuration that a server on this machine would have, with
+/// what a program finds of them in its environment.
+fn network(options: &RunOptions) -> anyhow::Result<(Arc<Gate>, Vec<EnvVar>)> {
+    let (egress, gateway) = match (&options.network, &options.gateway[..]) {
+        (None, []) => (Egress::default(), Gateway::default()),
+        _ => {
             let config = ConfigOptions { config: options.config.clone(), ..ConfigOptions::default() };
-            let network = config.load()?.config.network;
-            Egress::new(&network.policies, &network.hosts)?
+            let config = config.load()?.config;
+            let egress = Egress::new(&config.network.policies, &config.network.hosts)?;
+            let services = match &options.gateway[..] {
+                // Keys are nobody's business who does not ask for them.
+                [] => BTreeMap::new(),
+                _ => config.gateway.services,
+            };
+            (egress, Gateway::open(&services, config.gateway.budget)?)
         }
     };
+    let asked = GrantRequest { operations: &options.gateway, budget: None };
+    let granted =
+        gateway.grant(asked, |_| true).context("hint: see [gateway.services] in the configuration")?;
+    let (grants, token) = granted.unzip();
+    let token =
+        token.map(|token| EnvVar { name: TOKEN_VARIABLE.into(), value: token.reveal().to_owned().into() });
     let name = options.network.as_deref().unwrap_or_default();
     let policy = egress.policy(name).with_context(|| {
         format!(
             "there is no network policy {name:?}\nhint: add [network.policies.{name}] to the configuration"
         )
     })?;
-    Ok(Arc::new(egress.gate(policy, None)))
+    Ok((Arc::new(egress.gate(policy, None).with_grants(grants)), token.into_iter().collect()))
 }
 
 /// Everything between restore and destroy.
@@ -229,8 +245,9 @@ async fn fetch(agent: &AgentClient, guest: &GuestPath, local: &Path) -> anyhow::
 }
 
 /// The answer a server would give.
-fn response(finished: &Finished, network: &NetworkSummary) -> ExecuteResponse {
-    let mut response = rekindle::grpc::execute_response(String::new(), finished, network);
+fn response(finished: &Finished, network: &NetworkSummary, packages: &[String]) -> ExecuteResponse {
+    let diagnosis = rekindle::service::diagnose(finished, network, packages);
+    let mut response = rekindle::grpc::execute_response(String::new(), finished, network, diagnosis.as_ref());
     // What was spilled is gone with the machine.
     for output in [&mut response.stdout, &mut response.stderr].into_iter().flatten() {
         output.spilled_path.clear();
@@ -266,11 +283,7 @@ async fn lost(vm: &Vm, error: &anyhow::Error) -> Option<End> {
     let cause = error.chain().find_map(|cause| cause.downcast_ref::<AgentError>())?;
     Some(match vm.blame(cause).await? {
         Lost::Agent => End::AgentLost { message: cause.to_string() },
-        Lost::Vm(Death::Lost { report, out_of_memory: true, .. }) => {
-            End::VmLost { message: format!("the machine ran into its memory limit on the host and {report}") }
-        }
-        Lost::Vm(Death::Lost { report, .. }) => End::VmLost { message: format!("the monitor {report}") },
-        Lost::Vm(Death::Stopped) => End::VmLost { message: "the machine was stopped".into() },
+        Lost::Vm(death) => End::VmLost { message: death.to_string() },
     })
 }
 

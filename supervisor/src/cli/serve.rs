@@ -20,7 +20,7 @@ use rekindle::engine::detect::EngineChoice;
 use rekindle::grpc::{HostFacts, Listeners, Server, ServerHandle, ServerOptions};
 use rekindle::host::{disk, memory, open_files};
 use rekindle::http::Api;
-use rekindle::network::Egress;
+use rekindle::network::{Egress, Gateway};
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{CallRate, Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Logging, Metrics, MetricsServer};
@@ -271,6 +271,7 @@ fn service_config(
         usage_interval: (sandbox.usage_interval_s != 0).then(|| seconds(sandbox.usage_interval_s)),
         call_rate: CallRate::new(config.auth.max_calls_per_second, config.auth.max_calls_burst),
         network: Egress::new(&config.network.policies, &config.network.hosts)?,
+        gateway: Gateway::open(&config.gateway.services, config.gateway.budget)?,
         audit,
     })
 }

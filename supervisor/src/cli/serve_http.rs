@@ -38,6 +38,7 @@ impl Http {
         let options = FrontOptions {
             domain: config.http.domain.clone(),
             network: config.http.network.clone(),
+            gateway: config.http.gateway.clone(),
             aliases: config.http.aliases.clone(),
             private_ports: !config.http.public_ports,
         };

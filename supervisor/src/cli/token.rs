@@ -56,6 +56,9 @@ pub struct CreateOptions {
     /// A network policy its sandboxes may have, by its name, or * for all; repeatable, none when left out
     #[arg(long = "network", value_name = "NAME,…", value_delimiter = ',')]
     networks: Vec<String>,
+    /// A service of the gateway its sandboxes may use, by its name, or * for all; repeatable, none when left out
+    #[arg(long = "gateway", value_name = "NAME,…", value_delimiter = ',')]
+    gateway: Vec<String>,
     /// Refuse root in its sandboxes, also where their template allows it
     #[arg(long)]
     no_root: bool,
@@ -135,6 +138,7 @@ fn create(options: CreateOptions) -> anyhow::Result<()> {
             max_disk_mib: options.max_disk.map(mib),
         },
         networks: options.networks,
+        gateway: options.gateway,
         root: !options.no_root,
         expires: options.expires,
     };
@@ -207,6 +211,7 @@ fn row_json(token: &Token, now: Timestamp) -> serde_json::Value {
         "scopes": token.scopes,
         "quota": token.quota,
         "networks": token.networks,
+        "gateway": token.gateway,
         "root": token.root,
         "expires": token.expires.map(|time| time.to_string()),
         "expired": token.is_expired(now),

@@ -11,7 +11,7 @@ use super::connection::Peer;
 use super::revoke::Standing;
 use crate::config::refresh::Refresh;
 use crate::config::tokens::{Denied, Scope, Token, TokenFile, TokenId};
-use crate::service::{Caller, Networks, Quotas, Scopes};
+use crate::service::{Caller, Choice, Quotas, Scopes};
 
 /// The scheme of the `authorization` header.
 const BEARER: &str = "Bearer ";
@@ -141,10 +141,16 @@ fn caller(token: &Token) -> Caller {
             memory_mib: token.quota.max_memory_mib,
             disk_mib: token.quota.max_disk_mib,
         },
-        networks: match token.networks.iter().any(|name| name == "*") {
-            true => Networks::All,
-            false => Networks::Named(token.networks.clone()),
-        },
+        networks: choice(&token.networks),
+        gateway: choice(&token.gateway),
         root: token.root,
+    }
+}
+
+/// What a token's list of names allows.
+fn choice(names: &[String]) -> Choice {
+    match names.iter().any(|name| name == "*") {
+        true => Choice::All,
+        false => Choice::Named(names.to_vec()),
     }
 }

@@ -45,7 +45,7 @@ const PUBLIC: [&str; 3] = [
 const PACKAGE: &str = "/rekindle.v1.";
 
 /// Methods of the API, as the audit log and the metrics name them.
-const METHODS: [&str; 31] = [
+const METHODS: [&str; 37] = [
     "Sandboxes/Create",
     "Sandboxes/Get",
     "Sandboxes/List",
@@ -64,6 +64,11 @@ const METHODS: [&str; 31] = [
     "Executions/Signal",
     "Executions/Resize",
     "Executions/Wait",
+    "Interpreter/Run",
+    "Interpreter/CreateContext",
+    "Interpreter/ListContexts",
+    "Interpreter/RestartContext",
+    "Interpreter/RemoveContext",
     "Files/Upload",
     "Files/Download",
     "Files/List",
@@ -71,6 +76,7 @@ const METHODS: [&str; 31] = [
     "Files/Remove",
     "Files/MakeDir",
     "Files/Move",
+    "Files/Describe",
     "Files/Watch",
     "Network/Update",
     "Network/Connections",
@@ -80,9 +86,10 @@ const METHODS: [&str; 31] = [
 ];
 
 /// Methods that answer as long as they like; all others answer once.
-const STREAMS: [&str; 6] = [
+const STREAMS: [&str; 7] = [
     "Sandboxes/ExecuteStream",
     "Executions/Attach",
+    "Interpreter/Run",
     "Files/Download",
     "Files/Watch",
     "Network/Connections",

@@ -9,7 +9,7 @@ use tonic::{Code, Request, Status};
 
 use super::{deadline, status};
 use crate::door::{self, CallContext, ConnectionInfo, Standing};
-use crate::service::{Caller, ServiceError};
+use crate::service::{Caller, Scope, Service, ServiceError};
 
 /// One call. Dropped without [`CallRecord::close`] it was cancelled.
 pub(super) struct CallRecord {
@@ -85,6 +85,15 @@ impl CallRecord {
     /// Says which sandbox the call is about.
     pub(super) fn about(&mut self, sandbox: &str) {
         self.record.about(sandbox);
+    }
+
+    /// Says which sandbox the call is about, and that it is to be used: one that is paused until that is resumed. What
+    /// goes wrong with it, the call itself meets.
+    pub(super) async fn enter(&mut self, service: &Service, caller: &Caller, scope: Scope, sandbox: &str) {
+        self.about(sandbox);
+        if caller.require(scope).is_ok() {
+            let _ = self.bounded(service.wake(caller, sandbox)).await;
+        }
     }
 
     /// When the call began.

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 use super::call_record::CallRecord;
 use super::{messages, requests, status};
 use crate::agent::OutputStream;
-use crate::service::{AttachEvent, Attachment, Input, Service, ServiceError};
+use crate::service::{AttachEvent, Attachment, Input, Scope, Service, ServiceError};
 
 /// A stream of events.
 type Events = Pin<Box<dyn Stream<Item = Result<v1::ExecuteEvent, Status>> + Send>>;
@@ -41,7 +41,7 @@ impl Executions for ExecutionsApi {
         let Some(request) = request else {
             return record.close(Err(invalid("there is nothing to start")));
         };
-        record.about(&request.sandbox);
+        record.enter(&self.service, &caller, Scope::Exec, &request.sandbox).await;
         let prepared = requests::execute(request).and_then(|(sandbox, spec, stdin, key)| {
             if !stdin.is_empty() || !key.is_empty() {
                 return Err(invalid("stdin and idempotency_key are for Execute"));
@@ -79,7 +79,7 @@ impl Executions for ExecutionsApi {
     ) -> Result<Response<Self::AttachStream>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::AttachExecutionRequest { sandbox, execution, from_now } = request.into_inner();
-        record.about(&sandbox);
+        record.enter(&self.service, &caller, Scope::Exec, &sandbox).await;
         match self.service.attach(&caller, &sandbox, &execution, from_now) {
             Ok(attached) => Ok(Response::new(Box::pin(events(attached, record)))),
             Err(error) => record.close(Err(error)),
@@ -92,7 +92,7 @@ impl Executions for ExecutionsApi {
     ) -> Result<Response<v1::SendInputResponse>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::SendInputRequest { sandbox, execution, data, end } = request.into_inner();
-        record.about(&sandbox);
+        record.enter(&self.service, &caller, Scope::Exec, &sandbox).await;
         let sent = record.bounded(self.service.send_input(&caller, &sandbox, &execution, data, end)).await;
         record.close(sent.map(|()| Response::new(v1::SendInputResponse {})))
     }
@@ -103,7 +103,7 @@ impl Executions for ExecutionsApi {
     ) -> Result<Response<v1::SignalExecutionResponse>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::SignalExecutionRequest { sandbox, execution, signal, everyone } = request.into_inner();
-        record.about(&sandbox);
+        record.enter(&self.service, &caller, Scope::Exec, &sandbox).await;
         let send = self.service.signal_detached(&caller, &sandbox, &execution, signal, everyone);
         let sent = record.bounded(send).await;
         record.close(sent.map(|()| Response::new(v1::SignalExecutionResponse {})))
@@ -115,7 +115,7 @@ impl Executions for ExecutionsApi {
     ) -> Result<Response<v1::ResizeExecutionResponse>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::ResizeExecutionRequest { sandbox, execution, size } = request.into_inner();
-        record.about(&sandbox);
+        record.enter(&self.service, &caller, Scope::Exec, &sandbox).await;
         let resized = match requests::terminal(size.unwrap_or_default()) {
             Ok(size) => {
                 record.bounded(self.service.resize_detached(&caller, &sandbox, &execution, size)).await
@@ -131,7 +131,7 @@ impl Executions for ExecutionsApi {
     ) -> Result<Response<v1::ExecuteResponse>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::WaitExecutionRequest { sandbox, execution } = request.into_inner();
-        record.about(&sandbox);
+        record.enter(&self.service, &caller, Scope::Exec, &sandbox).await;
         let ended = record.bounded(self.service.wait_detached(&caller, &sandbox, &execution)).await;
         record.close(ended.map(|executed| Response::new(messages::executed(&executed))))
     }

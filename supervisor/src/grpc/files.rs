@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::call_record::CallRecord;
 use super::{messages, requests, status, transfer};
 use crate::agent::{MkdirOptions, UploadOptions};
-use crate::service::{Service, ServiceError, WatchFiles};
+use crate::service::{Scope, Service, ServiceError, WatchFiles};
 
 /// The service.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ impl Files for FilesApi {
         let Some(v1::upload_file_request::Part::Start(file)) = first else {
             return record.close(Err(invalid("the first message must name the file")));
         };
-        record.about(&file.sandbox);
+        record.enter(&self.service, &caller, Scope::Files, &file.sandbox).await;
         let options = requests::metadata(file.metadata).map(|metadata| UploadOptions {
             mode: file.mode,
             must_not_exist: file.must_not_exist,
@@ -67,7 +67,7 @@ impl Files for FilesApi {
     ) -> Result<Response<Self::DownloadStream>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::DownloadFileRequest { sandbox, path, max_bytes, user } = request.into_inner();
-        record.about(&sandbox);
+        record.enter(&self.service, &caller, Scope::Files, &sandbox).await;
         match requests::path(path, &user) {
             Ok(path) => {
                 let stream = transfer::download(&self.service, caller, sandbox, path, max_bytes, record);
@@ -83,7 +83,7 @@ impl Files for FilesApi {
     ) -> Result<Response<v1::ListFilesResponse>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::ListFilesRequest { sandbox, path, max_entries, depth, user } = request.into_inner();
-        record.about(&sandbox);
+        record.enter(&self.service, &caller, Scope::Files, &sandbox).await;
         // Relative paths begin in the user's home.
         let path = if path.is_empty() { Bytes::from_static(b".") } else { path };
         let listing = match requests::path(path, &user) {
@@ -104,7 +104,7 @@ impl Files for FilesApi {
     async fn stat(&self, request: Request<v1::StatFileRequest>) -> Result<Response<v1::FileInfo>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::StatFileRequest { sandbox, path, user } = request.into_inner();
-        record.about(&sandbox);
+        record.enter(&self.service, &caller, Scope::Files, &sandbox).await;
         let found = match requests::path(path, &user) {
             Ok(path) => record.bounded(self.service.stat(&caller, &sandbox, &path)).await,
             Err(error) => Err(error),
@@ -118,7 +118,7 @@ impl Files for FilesApi {
     ) -> Result<Response<v1::RemoveFileResponse>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::RemoveFileRequest { sandbox, path, recursive, user } = request.into_inner();
-        record.about(&sandbox);
+        record.enter(&self.service, &caller, Scope::Files, &sandbox).await;
         let removed = match requests::path(path, &user) {
             Ok(path) => record.bounded(self.service.remove(&caller, &sandbox, &path, recursive)).await,
             Err(error) => Err(error),
@@ -129,7 +129,7 @@ impl Files for FilesApi {
     async fn make_dir(&self, request: Request<v1::MakeDirRequest>) -> Result<Response<v1::FileInfo>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::MakeDirRequest { sandbox, path, mode, must_not_exist, user } = request.into_inner();
-        record.about(&sandbox);
+        record.enter(&self.service, &caller, Scope::Files, &sandbox).await;
         let options = MkdirOptions { mode, parents: true, must_not_exist };
         let made = match requests::path(path, &user) {
             Ok(path) => record.bounded(self.service.make_dir(&caller, &sandbox, &path, options)).await,
@@ -141,7 +141,7 @@ impl Files for FilesApi {
     async fn r#move(&self, request: Request<v1::MoveFileRequest>) -> Result<Response<v1::FileInfo>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::MoveFileRequest { sandbox, from, to, must_not_exist, user } = request.into_inner();
-        record.about(&sandbox);
+        record.enter(&self.service, &caller, Scope::Files, &sandbox).await;
         let moved = match requests::path(from, &user).and_then(|from| Ok((from, requests::path(to, &user)?)))
         {
             Ok((from, to)) => {
@@ -152,13 +152,30 @@ impl Files for FilesApi {
         record.close(moved.map(|info| Response::new(messages::file(&info))))
     }
 
+    async fn describe(
+        &self,
+        request: Request<v1::DescribeFilesRequest>,
+    ) -> Result<Response<v1::DescribeFilesResponse>, Status> {
+        let (mut record, caller) = CallRecord::of(&request)?;
+        let request = request.into_inner();
+        let sandbox = request.sandbox.clone();
+        record.enter(&self.service, &caller, Scope::Files, &sandbox).await;
+        let described = match requests::describe(request) {
+            Ok(spec) => record.bounded(self.service.describe(&caller, &sandbox, spec)).await,
+            Err(error) => Err(error),
+        };
+        record.close(described.map(|described| {
+            Response::new(v1::DescribeFilesResponse { text: described.text, structure: described.structure })
+        }))
+    }
+
     async fn watch(
         &self,
         request: Request<v1::WatchFilesRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::WatchFilesRequest { sandbox, path, recursive, describe, user } = request.into_inner();
-        record.about(&sandbox);
+        record.enter(&self.service, &caller, Scope::Files, &sandbox).await;
         let watching = match requests::path(path, &user) {
             Ok(path) => {
                 let watch = WatchFiles { path, recursive, describe };

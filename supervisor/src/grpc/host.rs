@@ -7,7 +7,7 @@ use rekindle_api::v1::{self, host_server::Host};
 use tonic::{Request, Response, Status};
 
 use super::call_record::CallRecord;
-use crate::service::Service;
+use crate::service::{Service, ServiceConfig};
 
 /// What never changes about a host while it serves.
 #[derive(Debug, Clone, Default)]
@@ -29,13 +29,27 @@ fn bytes(mib: u64) -> u64 {
     mib.saturating_mul(1 << 20)
 }
 
+fn rules(config: &ServiceConfig) -> v1::SandboxRules {
+    v1::SandboxRules {
+        ttl: Some(duration(config.ttl)),
+        max_ttl: Some(duration(config.max_ttl)),
+        idle_timeout: config.idle_timeout.map(duration),
+        execute_timeout: Some(duration(config.execute_timeout)),
+        max_execute_timeout: Some(duration(config.max_execute_timeout)),
+        output_limit: config.output_limit,
+        max_output_limit: config.max_output_limit,
+        max_upload_bytes: config.max_upload_bytes,
+        max_download_bytes: config.max_download_bytes,
+    }
+}
+
 #[tonic::async_trait]
 impl Host for HostApi {
     async fn list_templates(
         &self,
         request: Request<v1::ListTemplatesRequest>,
     ) -> Result<Response<v1::ListTemplatesResponse>, Status> {
-        let (record, _) = CallRecord::of(&request)?;
+        let (record, caller) = CallRecord::of(&request)?;
         let templates = self.service.templates().into_iter().map(|template| v1::Template {
             name: template.name.to_string(),
             description: template.description,
@@ -43,8 +57,19 @@ impl Host for HostApi {
             memory_bytes: template.memory_mib << 20,
             disk_bytes: template.disk_mib << 20,
             is_default: template.is_default,
+            packages: template.packages.to_vec(),
+            root_allowed: template.root && caller.root,
         });
-        record.close(Ok(Response::new(v1::ListTemplatesResponse { templates: templates.collect() })))
+        let networks = self.service.policies(&caller).into_iter().map(|policy| v1::NetworkPolicy {
+            name: policy.name().to_owned(),
+            everything: policy.allows_everything(),
+            rules: policy.rules().iter().map(ToString::to_string).collect(),
+        });
+        record.close(Ok(Response::new(v1::ListTemplatesResponse {
+            templates: templates.collect(),
+            networks: networks.collect(),
+            rules: Some(rules(self.service.config())),
+        })))
     }
 
     async fn status(
@@ -100,8 +125,10 @@ impl Host for HostApi {
             bytes_out: usage.bytes_out,
             running,
             connections: usage.connections,
+            network_requests: usage.network_requests,
             network_bytes_up: usage.network_bytes_up,
             network_bytes_down: usage.network_bytes_down,
+            gateway_cost: usage.gateway_cost,
         });
         Ok(Response::new(v1::HostUsageResponse { tenants: tenants.collect() }))
     }

@@ -7,14 +7,12 @@ use rekindle_api::time::{duration, timestamp};
 use rekindle_api::{Timestamp, v1};
 
 use super::{network, status};
-use crate::agent::{
-    DiagnosisKind, FileEventKind, FileInfo, FileKind, Finished, Interpreter, Outcome, Output,
-};
+use crate::agent::{FileEventKind, FileInfo, FileKind, Finished, Interpreter, Outcome, Output};
 use crate::network::NetworkSummary;
 use crate::pool::StartKind;
 use crate::service::{
-    End, EndReason, Executed, FileChange, JobState, JobView, SandboxEvent, SandboxEventKind, SandboxState,
-    SandboxView, StartView, Timeline, TimelineEntry, TimelineOutcome,
+    AtTimeout, Diagnosis, End, EndReason, Executed, FileChange, JobState, JobView, SandboxEvent,
+    SandboxEventKind, SandboxState, SandboxView, StartView, Timeline, TimelineEntry, TimelineOutcome,
 };
 
 /// A sandbox.
@@ -24,6 +22,12 @@ pub(super) fn sandbox(view: SandboxView) -> v1::Sandbox {
         SandboxState::Paused => v1::SandboxState::Paused,
         SandboxState::Ending => v1::SandboxState::Ending,
         SandboxState::Ended => v1::SandboxState::Ended,
+    };
+    let on_timeout = match view.at_timeout {
+        AtTimeout::End => v1::OnTimeout::Destroy,
+        AtTimeout::Pause { auto_resume: false } => v1::OnTimeout::Pause,
+        AtTimeout::Pause { auto_resume: true } => v1::OnTimeout::PauseUntilUsed,
+        AtTimeout::PauseWithoutMemory => v1::OnTimeout::PauseWithoutMemory,
     };
     v1::Sandbox {
         id: view.id.to_string(),
@@ -49,12 +53,21 @@ pub(super) fn sandbox(view: SandboxView) -> v1::Sandbox {
             running_time: Some(duration(view.usage.running)),
             connections: view.usage.connections,
             connections_denied: view.usage.connections_denied,
+            network_requests: view.usage.network_requests,
             network_bytes_up: view.usage.network_bytes_up,
             network_bytes_down: view.usage.network_bytes_down,
+            gateway_requests: view.usage.gateway_requests,
+            gateway_cost: view.usage.gateway_cost,
         }),
         start: Some(start(&view.start)),
         tenant: view.tenant,
         network: view.network,
+        on_timeout: on_timeout.into(),
+        gateway: view.gateway,
+        gateway_budget: view.gateway_budget,
+        turns: view.turns.map(|turns| v1::SandboxTurns { max: turns.most, left: turns.left }),
+        result: view.result.map(|result| v1::SandboxResult { path: result.path, exists: result.exists }),
+        without_memory: view.without_memory,
     }
 }
 
@@ -111,8 +124,15 @@ fn outcome(outcome: Outcome) -> v1::ExecutionOutcome {
 
 /// A finished execution.
 pub(super) fn executed(executed: &Executed) -> v1::ExecuteResponse {
-    let Executed { execution, finished, network, replayed } = executed;
-    v1::ExecuteResponse { replayed: *replayed, ..execute_response(execution.to_string(), finished, network) }
+    let Executed { execution, finished, network, diagnosis, turns, replayed } = executed;
+    let diagnosis = diagnosis.as_deref();
+    let response = execute_response(execution.to_string(), finished, network, diagnosis);
+    v1::ExecuteResponse {
+        replayed: *replayed,
+        turns_left: turns.as_ref().map(|turns| turns.left),
+        warning: turns.as_ref().and_then(|turns| turns.warning.clone()).unwrap_or_default(),
+        ..response
+    }
 }
 
 /// A detached execution.
@@ -143,6 +163,7 @@ pub fn execute_response(
     execution: String,
     finished: &Finished,
     network: &NetworkSummary,
+    diagnosis: Option<&Diagnosis>,
 ) -> v1::ExecuteResponse {
     let Finished { outcome: ended, stdout, stderr, usage, interpreter, .. } = finished;
     v1::ExecuteResponse {
@@ -155,35 +176,18 @@ pub fn execute_response(
             cpu_time: Some(duration(Duration::from_micros(usage.cpu_micros))),
             memory_peak_bytes: usage.peak_memory_bytes,
         }),
-        diagnosis: diagnosis(finished, network),
+        diagnosis: diagnosis.map(|diagnosis| v1::Diagnosis {
+            kind: diagnosis.category.word().to_owned(),
+            subject: diagnosis.subject.clone(),
+            hint: diagnosis.hint.clone(),
+            near: diagnosis.near.clone(),
+        }),
         warm_interpreter: *interpreter == Some(Interpreter::Warmed),
         replayed: false,
         network: (network.connections > 0).then(|| network::summary(network)),
+        turns_left: None,
+        warning: String::new(),
     }
-}
-
-/// What a failure looks like. A program that failed after a connection of its was denied most likely failed of that,
-/// unless it did not even begin.
-fn diagnosis(finished: &Finished, network: &NetworkSummary) -> Option<v1::Diagnosis> {
-    let word =
-        |kind: &str, subject: &str| v1::Diagnosis { kind: kind.to_owned(), subject: subject.to_owned() };
-    let seen = finished.diagnosis.as_ref();
-    let began = seen.is_none_or(|seen| seen.kind == DiagnosisKind::UncaughtException);
-    if let Some(denial) = network.denials.first()
-        && finished.outcome != Outcome::Exited(0)
-        && began
-    {
-        return Some(word("network_denied", &denial.host));
-    }
-    seen.map(|seen| {
-        let kind = match seen.kind {
-            DiagnosisKind::MissingModule => "missing_module",
-            DiagnosisKind::SyntaxError => "syntax_error",
-            DiagnosisKind::UncaughtException => "uncaught_exception",
-            DiagnosisKind::MissingCommand => "missing_command",
-        };
-        word(kind, &seen.subject)
-    })
 }
 
 fn output(output: &Output) -> v1::Output {

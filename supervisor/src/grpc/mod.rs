@@ -11,11 +11,13 @@
 mod admit;
 mod beside;
 mod call_record;
+mod code_result;
 mod connected;
 mod deadline;
 mod executions;
 mod files;
 mod host;
+mod interpreter;
 mod live;
 mod messages;
 mod network;

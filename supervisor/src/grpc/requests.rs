@@ -10,7 +10,7 @@ use rekindle_api::v1;
 use crate::agent::{
     Code, Command, FileMetadata, GuestPath, GuestUser, Language, Program, TerminalSize, UserPath,
 };
-use crate::service::{AtTimeout, CreateSpec, ExecuteSpec, ServiceError};
+use crate::service::{AtTimeout, CreateSpec, DescribeSpec, ExecuteSpec, ServiceError};
 
 /// The largest terminal anyone has.
 const MAX_TERMINAL: u32 = 10_000;
@@ -46,11 +46,27 @@ pub(super) fn create(request: v1::CreateSandboxRequest) -> Result<(CreateSpec, S
         metadata: request.metadata,
         queue: time("queue_timeout", request.queue_timeout)?,
         network: request.network,
-        at_timeout: AtTimeout::End,
+        at_timeout: on_timeout(request.on_timeout)?.unwrap_or_default(),
+        gateway: request.gateway,
+        gateway_budget: request.gateway_budget,
         public_ports: false,
         host_mask: None,
+        max_turns: request.max_turns,
+        result_path: request.result_path,
     };
     Ok((spec, request.request_id))
+}
+
+/// What happens when a sandbox's time to live is over; nothing where a caller does not say.
+pub(super) fn on_timeout(number: i32) -> Result<Option<AtTimeout>, ServiceError> {
+    match v1::OnTimeout::try_from(number) {
+        Ok(v1::OnTimeout::Unspecified) => Ok(None),
+        Ok(v1::OnTimeout::Destroy) => Ok(Some(AtTimeout::End)),
+        Ok(v1::OnTimeout::Pause) => Ok(Some(AtTimeout::Pause { auto_resume: false })),
+        Ok(v1::OnTimeout::PauseUntilUsed) => Ok(Some(AtTimeout::Pause { auto_resume: true })),
+        Ok(v1::OnTimeout::PauseWithoutMemory) => Ok(Some(AtTimeout::PauseWithoutMemory)),
+        Err(_) => Err(invalid("on_timeout is none of the things that can happen")),
+    }
 }
 
 /// What to run: the sandbox, the program, its standard input and its idempotency key.
@@ -103,6 +119,18 @@ pub(super) fn terminal(size: v1::TerminalSize) -> Result<TerminalSize, ServiceEr
 pub(super) fn path(bytes: Bytes, user_name: &str) -> Result<UserPath, ServiceError> {
     let path = GuestPath::new(bytes).map_err(|error| invalid(error.to_string()))?;
     Ok(UserPath { user: user(user_name)?, path })
+}
+
+/// What to describe.
+pub(super) fn describe(request: v1::DescribeFilesRequest) -> Result<DescribeSpec, ServiceError> {
+    let checked = |path: Bytes| GuestPath::new(path).map_err(|error| invalid(error.to_string()));
+    Ok(DescribeSpec {
+        paths: request.paths.into_iter().map(checked).collect::<Result<_, _>>()?,
+        user: user(&request.user)?,
+        max_chars: request.max_chars,
+        loader: Some(request.loader).filter(|path| !path.is_empty()).map(checked).transpose()?,
+        timeout: time("timeout", request.timeout)?,
+    })
 }
 
 /// A user of a sandbox.

@@ -10,7 +10,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::call_record::CallRecord;
 use super::live::{self, Inbox};
 use super::{messages, requests, status};
-use crate::service::{Input, ListQuery, Service, ServiceError, WatchQuery};
+use crate::service::{Input, ListQuery, Scope, Service, ServiceError, WatchQuery};
 
 /// A stream of answers.
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -80,7 +80,7 @@ impl Sandboxes for SandboxesApi {
         request: Request<v1::ExecuteRequest>,
     ) -> Result<Response<v1::ExecuteResponse>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
-        record.about(&request.get_ref().sandbox);
+        record.enter(&self.service, &caller, Scope::Exec, &request.get_ref().sandbox).await;
         let executed = match requests::execute(request.into_inner()) {
             Ok((sandbox, spec, stdin, key)) => {
                 record.bounded(self.service.execute(&caller, &sandbox, spec, stdin, &key)).await
@@ -104,7 +104,7 @@ impl Sandboxes for SandboxesApi {
         else {
             return record.close(Err(invalid("the first message must start the program")));
         };
-        record.about(&request.sandbox);
+        record.enter(&self.service, &caller, Scope::Exec, &request.sandbox).await;
         let prepared = requests::execute(request).and_then(|(sandbox, spec, stdin, key)| {
             if !stdin.is_empty() || !key.is_empty() {
                 return Err(invalid("stdin and idempotency_key are for Execute"));
@@ -133,9 +133,12 @@ impl Sandboxes for SandboxesApi {
         request: Request<v1::PauseSandboxRequest>,
     ) -> Result<Response<v1::Sandbox>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
-        let v1::PauseSandboxRequest { sandbox } = request.into_inner();
+        let v1::PauseSandboxRequest { sandbox, without_memory } = request.into_inner();
         record.about(&sandbox);
-        let paused = record.bounded(self.service.pause(&caller, &sandbox)).await;
+        let paused = match without_memory {
+            false => record.bounded(self.service.pause(&caller, &sandbox)).await,
+            true => record.bounded(self.service.pause_without_memory(&caller, &sandbox)).await,
+        };
         record.close(paused.map(|view| Response::new(messages::sandbox(view))))
     }
 
@@ -155,11 +158,14 @@ impl Sandboxes for SandboxesApi {
         request: Request<v1::SetSandboxTimeoutRequest>,
     ) -> Result<Response<v1::Sandbox>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
-        let v1::SetSandboxTimeoutRequest { sandbox, ttl, idle_timeout } = request.into_inner();
+        let v1::SetSandboxTimeoutRequest { sandbox, ttl, idle_timeout, on_timeout } = request.into_inner();
         record.about(&sandbox);
-        let times = requests::time("ttl", ttl)
-            .and_then(|ttl| Ok((ttl, requests::time("idle_timeout", idle_timeout)?)));
-        let set = times.and_then(|(ttl, idle)| self.service.set_timeout(&caller, &sandbox, ttl, idle));
+        let times = requests::time("ttl", ttl).and_then(|ttl| {
+            let idle = requests::time("idle_timeout", idle_timeout)?;
+            Ok((ttl, idle, requests::on_timeout(on_timeout)?))
+        });
+        let set =
+            times.and_then(|(ttl, idle, then)| self.service.set_timeout(&caller, &sandbox, ttl, idle, then));
         record.close(set.map(|view| Response::new(messages::sandbox(view))))
     }
 

@@ -10,6 +10,7 @@ use futures::TryStreamExt as _;
 use rekindle_api::v1::executions_server::ExecutionsServer;
 use rekindle_api::v1::files_server::FilesServer;
 use rekindle_api::v1::host_server::HostServer;
+use rekindle_api::v1::interpreter_server::InterpreterServer;
 use rekindle_api::v1::network_server::NetworkServer;
 use rekindle_api::v1::sandboxes_server::SandboxesServer;
 use tokio::net::TcpListener;
@@ -22,6 +23,7 @@ use super::beside::Beside;
 use super::executions::ExecutionsApi;
 use super::files::FilesApi;
 use super::host::{HostApi, HostFacts};
+use super::interpreter::InterpreterApi;
 use super::network::NetworkApi;
 use super::sandboxes::SandboxesApi;
 use super::socket::{self, Socket, SocketError};
@@ -155,12 +157,14 @@ impl Server {
         let context = CallContext::new(&service, authenticator, audit);
         let sandboxes = SandboxesApi { service: service.clone() };
         let executions = ExecutionsApi { service: service.clone() };
+        let interpreter = InterpreterApi { service: service.clone() };
         let files = FilesApi { service: service.clone() };
         let network = NetworkApi { service: service.clone() };
         let host = HostApi { service, facts: options.facts };
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_serving::<SandboxesServer<SandboxesApi>>().await;
         health.set_serving::<ExecutionsServer<ExecutionsApi>>().await;
+        health.set_serving::<InterpreterServer<InterpreterApi>>().await;
         health.set_serving::<FilesServer<FilesApi>>().await;
         health.set_serving::<NetworkServer<NetworkApi>>().await;
         health.set_serving::<HostServer<HostApi>>().await;
@@ -174,6 +178,7 @@ impl Server {
         let reflection_alpha = described().build_v1alpha().map_err(ServeError::Reflection)?;
         let routes = Routes::new(SandboxesServer::new(sandboxes).max_decoding_message_size(MAX_MESSAGE))
             .add_service(ExecutionsServer::new(executions).max_decoding_message_size(MAX_MESSAGE))
+            .add_service(InterpreterServer::new(interpreter).max_decoding_message_size(MAX_MESSAGE))
             .add_service(FilesServer::new(files).max_decoding_message_size(MAX_MESSAGE))
             .add_service(NetworkServer::new(network).max_decoding_message_size(MAX_MESSAGE))
             .add_service(HostServer::new(host).max_decoding_message_size(MAX_MESSAGE))
@@ -278,6 +283,7 @@ impl ServerHandle {
     pub async fn drain(&self) {
         self.health.set_not_serving::<SandboxesServer<SandboxesApi>>().await;
         self.health.set_not_serving::<ExecutionsServer<ExecutionsApi>>().await;
+        self.health.set_not_serving::<InterpreterServer<InterpreterApi>>().await;
         self.health.set_not_serving::<FilesServer<FilesApi>>().await;
         self.health.set_not_serving::<NetworkServer<NetworkApi>>().await;
         self.health.set_not_serving::<HostServer<HostApi>>().await;

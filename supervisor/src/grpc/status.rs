@@ -65,10 +65,18 @@ fn table(error: &ServiceError) -> Row {
         ServiceError::TooManyDetached { .. } => {
             later(Code::ResourceExhausted, None, "wait for one to end, or end one with Signal")
         }
+        ServiceError::TurnsSpent { .. } => row(
+            Code::ResourceExhausted,
+            "files can still be read and written; create a sandbox with a larger max_turns to run more",
+        ),
         ServiceError::MissingScope { .. } => row(Code::PermissionDenied, "use a token with this scope"),
         ServiceError::NetworkForbidden { .. } => row(
             Code::PermissionDenied,
             "use a token made with `rekindle token create --network`, or leave the policy out",
+        ),
+        ServiceError::GatewayForbidden { .. } => row(
+            Code::PermissionDenied,
+            "use a token made with `rekindle token create --gateway`, or leave the service out",
         ),
         ServiceError::RootForbidden { .. } => row(
             Code::PermissionDenied,
@@ -95,6 +103,10 @@ fn table(error: &ServiceError) -> Row {
         ),
         ServiceError::Shared(error) => table(error),
         ServiceError::ShuttingDown => shutting_down(),
+        ServiceError::NotDescribed { .. } => row(
+            Code::FailedPrecondition,
+            "describe fewer or smaller data, or look at it with a program of your own",
+        ),
         ServiceError::Lagged => later(Code::OutOfRange, None, "list and watch again, and read faster"),
         ServiceError::Deadline { .. } => row(Code::DeadlineExceeded, "give the call more time"),
         ServiceError::Random(_) => row(Code::Internal, "the supervisor's log says more"),
@@ -219,6 +231,7 @@ pub(super) fn reason(kind: ErrorKind) -> ErrorReason {
         ErrorKind::RateLimited => ErrorReason::RateLimited,
         ErrorKind::NetworkForbidden => ErrorReason::NetworkForbidden,
         ErrorKind::RootForbidden => ErrorReason::RootForbidden,
+        ErrorKind::TurnsSpent => ErrorReason::TurnsSpent,
     }
 }
 

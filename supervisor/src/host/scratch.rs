@@ -111,6 +111,14 @@ pub fn copy(source: &Path, target: &Path) -> Result<(), ScratchError> {
     })
 }
 
+/// Gives a disk a second name: whoever removes one of them leaves the disk to the other.
+///
+/// # Errors
+/// When there is no such disk or `target` exists.
+pub fn link(source: &Path, target: &Path) -> Result<(), ScratchError> {
+    fs::hard_link(source, target).map_err(file_error("link", target))
+}
+
 /// A journal protects against losing power, checksums of the file system's own records against a disk that rots. A
 /// scratch disk does not outlive its machine, and the guest would pay for both with every write. Tables that are
 /// not in use yet stay unwritten: a copy is small.

@@ -35,6 +35,8 @@ pub struct FrontOptions {
     pub domain: Option<String>,
     /// The network policy of sandboxes whose clients want the internet.
     pub network: Option<String>,
+    /// What sandboxes may ask of the gateway, as far as tokens allow it.
+    pub gateway: Vec<String>,
     /// Templates by the names that clients have for them.
     pub aliases: BTreeMap<String, TemplateName>,
     /// Ports are for those with a sandbox's traffic token alone, whatever its maker asks for.

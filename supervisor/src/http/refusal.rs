@@ -146,7 +146,7 @@ fn row(error: &ServiceError) -> (StatusCode, Retry) {
             never(StatusCode::CONFLICT)
         }
         // A tenant that has all it may have is not helped by asking again at once.
-        ErrorKind::QuotaExceeded => never(StatusCode::TOO_MANY_REQUESTS),
+        ErrorKind::QuotaExceeded | ErrorKind::TurnsSpent => never(StatusCode::TOO_MANY_REQUESTS),
         ErrorKind::RateLimited => later(StatusCode::TOO_MANY_REQUESTS),
         ErrorKind::HostFull | ErrorKind::QueueFull | ErrorKind::HostDiskFull | ErrorKind::ShuttingDown => {
             later(StatusCode::SERVICE_UNAVAILABLE)

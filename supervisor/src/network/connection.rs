@@ -24,6 +24,7 @@ use super::client_hello::{ClientHelloReader, HelloError};
 use super::denial::{Denial, DenialReason, unreachable};
 use super::dial::DialError;
 use super::gate::Gate;
+use super::gateway;
 use super::journal::{Asked, ConnectionState, OpenConnection};
 use super::name::HostName;
 use super::policy::{Policy, Protocol, Rule, Target};
@@ -62,17 +63,17 @@ pub async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, gate: &Gate)
 }
 
 /// The guest is gone.
-struct Gone;
+pub(super) struct Gone;
 
-struct Attempt<'a, S> {
-    stream: S,
+pub(super) struct Attempt<'a, S> {
+    pub(super) stream: S,
     /// What the client has said so far.
     said: Vec<u8>,
-    policy: &'a Policy,
-    gate: &'a Gate,
+    pub(super) policy: &'a Policy,
+    pub(super) gate: &'a Gate,
     /// By the guest's word.
     execution: u64,
-    traffic: Arc<Traffic>,
+    pub(super) traffic: Arc<Traffic>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
@@ -86,6 +87,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
                 return self.deny(Denial { reason, policy, rule: None, host: shown, port }).await;
             }
         };
+        // Before any policy is asked: such a name means nothing to anybody outside, whatever a rule says.
+        if let Some((name, service)) = gateway::asked(&target) {
+            return self.through_gateway(name, service, port).await;
+        }
         let rule = match self.policy.decide(&target, port) {
             Ok(rule) => rule,
             Err(denial) => return self.deny(denial).await,
@@ -136,11 +141,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
         Denial::new(reason, self.policy.name(), target, rule.port).by(rule)
     }
 
+    /// What it asks for, in the journal's words.
+    pub(super) fn asked(&self, host: String, port: u16) -> Asked {
+        Asked { execution: self.execution, host, port, policy: self.policy.name().to_owned() }
+    }
+
     /// Enters the decision in the journal.
     fn decided(&self, host: String, port: u16, state: ConnectionState) -> OpenConnection {
-        let policy = self.policy.name().to_owned();
-        let asked = Asked { execution: self.execution, host, port, policy };
-        self.gate.journal.decided(asked, Arc::clone(&self.traffic), state)
+        self.gate.journal.decided(self.asked(host, port), Arc::clone(&self.traffic), state)
     }
 
     /// Reads more of what the client says; nothing when it says no more.
@@ -193,7 +201,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
             if heard.len() < PIECE {
                 heard.extend_from_slice(&piece[..read]);
             }
-            let refused = requests.push(&piece[..read], &mut self.said);
+            let refused = requests.push(&piece[..read], &mut self.said, &|| self.gate.take_request());
             if let (Err(error), 0) = (refused, requests.passed()) {
                 self.said = heard;
                 return Ok(Err(error.into()));
@@ -216,7 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
     }
 
     /// Tells the client in its own protocol, and the guest in words.
-    async fn deny(mut self, denial: Denial) -> Result<(), Gone> {
+    pub(super) async fn deny(mut self, denial: Denial) -> Result<(), Gone> {
         let (host, port) = (denial.host.clone(), denial.port);
         // Before the guest knows: whoever sees what it does finds why.
         drop(self.decided(host, port, ConnectionState::Denied(denial.clone())));
@@ -244,7 +252,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
         Ok(())
     }
 
-    async fn tell(&mut self, verdict: Verdict) -> Result<(), Gone> {
+    pub(super) async fn tell(&mut self, verdict: Verdict) -> Result<(), Gone> {
         let verdict = wire::EgressVerdict { verdict: Some(verdict) };
         match timeout(FIRST_WORDS, frame::write(&mut self.stream, &verdict)).await {
             Ok(Ok(())) => Ok(()),

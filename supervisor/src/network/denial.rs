@@ -54,6 +54,16 @@ pub enum DenialReason {
     BudgetSpent,
     /// It was let through, and the policy that is in force now does not.
     PolicyChanged,
+    /// The gateway has no such service or operation for this sandbox.
+    NotGranted,
+    /// A request to the gateway is without the sandbox's token.
+    GatewayToken,
+    /// A request to the gateway has a longer body than its operation may have.
+    BodyTooLarge,
+    /// Too many requests to a service of the gateway in a minute.
+    RateLimited,
+    /// Nothing is left of what the sandbox may spend at the gateway.
+    CostSpent,
 }
 
 impl DenialReason {
@@ -79,6 +89,11 @@ impl DenialReason {
             Self::TooMany => "too_many",
             Self::BudgetSpent => "budget_spent",
             Self::PolicyChanged => "policy_changed",
+            Self::NotGranted => "not_granted",
+            Self::GatewayToken => "gateway_token",
+            Self::BodyTooLarge => "body_too_large",
+            Self::RateLimited => "rate_limited",
+            Self::CostSpent => "cost_spent",
         }
     }
 }
@@ -174,6 +189,21 @@ impl Denial {
             }
             DenialReason::PolicyChanged => {
                 format!("network policy {policy} is in force now and does not allow {host}:{port}")
+            }
+            DenialReason::NotGranted => {
+                format!(
+                    "no operation of the gateway that is granted to this sandbox fits this request to {host} (granted: {rule})"
+                )
+            }
+            DenialReason::GatewayToken => {
+                format!("a request to {host} needs the token in $REKINDLE_GATEWAY_TOKEN as its API key")
+            }
+            DenialReason::BodyTooLarge => {
+                format!("the body of a request to {host} is longer than {rule} may have")
+            }
+            DenialReason::RateLimited => format!("too many requests to {host} in a minute"),
+            DenialReason::CostSpent => {
+                format!("the gateway budget of this sandbox does not cover one more {rule}")
             }
         }
     }

@@ -93,6 +93,11 @@ impl Egress {
         }
     }
 
+    /// The policies that have a name of the operator's, by name.
+    pub fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        self.policies.values()
+    }
+
     /// The network of a sandbox under this policy. `observer` hears of every connection.
     #[must_use]
     pub fn gate(&self, policy: Arc<Policy>, observer: Option<Arc<dyn Observe>>) -> Gate {

@@ -12,6 +12,7 @@ use tracing::Instrument as _;
 use super::connection;
 use super::denial::DenialReason;
 use super::dial::Dialer;
+use super::gateway::Grants;
 use super::journal::{Journal, NetworkSummary, Observe};
 use super::policy::Policy;
 use super::traffic::Spent;
@@ -27,6 +28,8 @@ pub struct Gate {
     pub(super) dialer: Dialer,
     pub(super) spent: Arc<Spent>,
     pub(super) journal: Arc<Journal>,
+    /// What it may ask of the gateway.
+    pub(super) grants: Option<Arc<Grants>>,
     /// Connections that are let through at this moment.
     pub(super) open: Arc<std::sync::atomic::AtomicU32>,
 }
@@ -40,8 +43,21 @@ impl Gate {
             dialer,
             spent: Arc::default(),
             journal: Arc::new(Journal::new(observer)),
+            grants: None,
             open: Arc::default(),
         }
+    }
+
+    /// The same, through which the gateway can be asked for these. They end with it.
+    #[must_use]
+    pub fn with_grants(self, grants: Option<Grants>) -> Self {
+        Self { grants: grants.map(Arc::new), ..self }
+    }
+
+    /// What it may ask of the gateway, and has.
+    #[must_use]
+    pub fn grants(&self) -> Option<&Grants> {
+        self.grants.as_deref()
     }
 
     /// The policy in force.
@@ -72,6 +88,21 @@ impl Gate {
         let (connections, denied, failed) = self.journal.counts();
         let (up, down) = (self.spent.sums.up(), self.spent.sums.down());
         NetworkSummary { connections, denied, failed, up, down, denials: Vec::new() }
+    }
+
+    /// Requests of plain HTTP that were let through.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.spent.requests()
+    }
+
+    /// Takes one request out of the budget in force; false where none is left.
+    pub(super) fn take_request(&self) -> bool {
+        let taken = self.spent.take_request(self.policy().budget());
+        if taken {
+            self.journal.request();
+        }
+        taken
     }
 
     /// Whether the budget lets one more connection through.

@@ -102,6 +102,21 @@ pub struct NetworkSummary {
 pub trait Observe: Send + Sync + std::fmt::Debug {
     /// Takes notice. Must not wait.
     fn connection(&self, view: &ConnectionView);
+    /// Takes notice of a request of plain HTTP that was let through. Must not wait.
+    fn request(&self);
+    /// Takes notice of a request to the gateway, whose connection is told besides. Must not wait.
+    fn gateway(&self, request: &GatewayRequest<'_>);
+}
+
+/// What became of a request to the gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GatewayRequest<'a> {
+    /// Of which service the sandbox has grants.
+    pub service: &'a str,
+    /// `passed`, `failed`, or why it was denied.
+    pub outcome: &'a str,
+    /// What it cost.
+    pub cost: u64,
 }
 
 /// What a connection asked for, under which policy.
@@ -268,6 +283,20 @@ impl Journal {
             inner.count(record.asked.execution, &progress.state, false);
         }
         self.tell(record);
+    }
+
+    /// Tells of a request of plain HTTP.
+    pub(super) fn request(&self) {
+        if let Some(observer) = &self.observer {
+            observer.request();
+        }
+    }
+
+    /// Tells of a request to the gateway.
+    pub(super) fn gateway(&self, request: &GatewayRequest<'_>) {
+        if let Some(observer) = &self.observer {
+            observer.gateway(request);
+        }
     }
 
     fn tell(&self, record: &Record) {

@@ -8,7 +8,8 @@
 //! `client_hello` or `requests` hold the client's own words against it, `dial` looks the name up and connects to what
 //! `address` lets through, `relay` moves the bytes, `traffic` counts and paces them, and `denial` says no in the client's
 //! protocol. `connection` is all of it in order, `gate` the connections of one sandbox under the policy in force,
-//! `journal` what is remembered of them, `egress` the policies of a host.
+//! `journal` what is remembered of them, `egress` the policies of a host. `gateway` serves the names below
+//! `gateway.internal`, which no policy is asked about.
 
 pub mod address;
 pub mod client_hello;
@@ -17,12 +18,14 @@ pub mod denial;
 pub mod dial;
 pub mod egress;
 pub mod gate;
+pub mod gateway;
 pub mod journal;
 pub mod name;
 pub mod policy;
 pub mod presets;
 mod relay;
 pub mod requests;
+mod to_gateway;
 mod traffic;
 
 pub use address::{Forbidden, screen};
@@ -31,7 +34,8 @@ pub use denial::{Denial, DenialReason};
 pub use dial::{DialError, Dialer, Resolve, SystemResolver};
 pub use egress::{Egress, InvalidNetwork};
 pub use gate::Gate;
-pub use journal::{ConnectionState, ConnectionView, Journal, NetworkSummary, Observe};
+pub use gateway::{Gateway, GatewayToken, GrantError, GrantRequest, Grants, ServiceSpec};
+pub use journal::{ConnectionState, ConnectionView, GatewayRequest, Journal, NetworkSummary, Observe};
 pub use name::{HostName, InvalidName, NamePattern};
 pub use policy::{Access, Budget, InvalidPolicy, Policy, PolicySpec, Protocol, Rule, RuleSpec, Target};
 pub use requests::{RequestError, Requests};

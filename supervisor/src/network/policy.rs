@@ -76,6 +76,9 @@ pub struct Budget {
     pub bytes_up: Option<u64>,
     /// Bytes into it.
     pub bytes_down: Option<u64>,
+    /// Requests of connections that a rule of the protocol `http` lets through, in its whole life. Those inside TLS
+    /// cannot be counted.
+    pub requests: Option<u64>,
     /// Connections, in its whole life; those that are denied count too.
     pub connections: Option<u64>,
     /// Connections at a time, at most 128.
@@ -258,6 +261,21 @@ impl Policy {
         &self.name
     }
 
+    /// Whether every public name and address is let through.
+    #[must_use]
+    pub fn allows_everything(&self) -> bool {
+        matches!(self.rules, Rules::Everything)
+    }
+
+    /// The rules it is made of; none where it lets everything or nothing through.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        match &self.rules {
+            Rules::Listed(rules) => rules,
+            Rules::Nothing | Rules::Everything => &[],
+        }
+    }
+
     /// The rule by which a connection is let through, as far as its name and port tell.
     ///
     /// # Errors
@@ -291,6 +309,7 @@ impl Budget {
         let amounts = [
             ("bytes_up", self.bytes_up),
             ("bytes_down", self.bytes_down),
+            ("requests", self.requests),
             ("connections", self.connections),
             ("connections_at_once", self.connections_at_once.map(u64::from)),
             ("bytes_per_second", self.bytes_per_second),

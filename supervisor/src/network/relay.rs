@@ -68,7 +68,7 @@ pub(super) async fn pump(
             None => (&piece[..read], None),
             Some(requests) => {
                 onward.clear();
-                let refused = requests.push(&piece[..read], &mut onward).err();
+                let refused = requests.push(&piece[..read], &mut onward, &|| gate.take_request()).err();
                 (&onward[..], refused)
             }
         };

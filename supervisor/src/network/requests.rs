@@ -38,6 +38,9 @@ pub enum RequestError {
     /// The length of its body can be read in two ways.
     #[error("its length can be read in two ways")]
     Length,
+    /// One too many.
+    #[error("the budget of requests is spent")]
+    Spent,
 }
 
 impl From<RequestError> for DenialReason {
@@ -48,6 +51,7 @@ impl From<RequestError> for DenialReason {
             RequestError::Host => Self::HostMismatch,
             RequestError::Tunnel => Self::Tunnel,
             RequestError::Length => Self::AmbiguousLength,
+            RequestError::Spent => Self::BudgetSpent,
         }
     }
 }
@@ -104,14 +108,20 @@ impl Requests {
         }
     }
 
-    /// Takes a piece and appends to `onward` what may go to the server.
+    /// Takes a piece and appends to `onward` what may go to the server. `may` is asked for each request that is fine
+    /// otherwise.
     ///
     /// # Errors
     /// When a request is refused. What came before it is in `onward`; nothing after it ever is.
-    pub fn push(&mut self, piece: &[u8], onward: &mut Vec<u8>) -> Result<(), RequestError> {
+    pub fn push(
+        &mut self,
+        piece: &[u8],
+        onward: &mut Vec<u8>,
+        may: &dyn Fn() -> bool,
+    ) -> Result<(), RequestError> {
         let mut rest = piece;
         while !rest.is_empty() {
-            match self.step(&mut rest, onward) {
+            match self.step(&mut rest, onward, may) {
                 Ok(next) => self.state = next,
                 Err(error) => {
                     self.state = State::Refused(error);
@@ -123,10 +133,15 @@ impl Requests {
         Ok(())
     }
 
-    fn step(&mut self, rest: &mut &[u8], onward: &mut Vec<u8>) -> Result<State, RequestError> {
+    fn step(
+        &mut self,
+        rest: &mut &[u8],
+        onward: &mut Vec<u8>,
+        may: &dyn Fn() -> bool,
+    ) -> Result<State, RequestError> {
         match self.state {
             State::Refused(error) => Err(error),
-            State::Head => self.take_head(rest, onward),
+            State::Head => self.take_head(rest, onward, may),
             State::Body(left) => {
                 let left = pass(rest, left, onward);
                 Ok(if left == 0 { State::Head } else { State::Body(left) })
@@ -159,7 +174,12 @@ impl Requests {
         }
     }
 
-    fn take_head(&mut self, rest: &mut &[u8], onward: &mut Vec<u8>) -> Result<State, RequestError> {
+    fn take_head(
+        &mut self,
+        rest: &mut &[u8],
+        onward: &mut Vec<u8>,
+        may: &dyn Fn() -> bool,
+    ) -> Result<State, RequestError> {
         while let Some((byte, tail)) = rest.split_first() {
             *rest = tail;
             // A line ends with both, or two readers may see different lines.
@@ -170,6 +190,9 @@ impl Requests {
             self.head.push(*byte);
             if self.head.ends_with(b"\r\n\r\n") {
                 let next = self.check_head()?;
+                if !may() {
+                    return Err(RequestError::Spent);
+                }
                 onward.append(&mut self.head);
                 self.passed += 1;
                 return Ok(next);

@@ -63,6 +63,8 @@ impl Sums {
 #[derive(Debug, Default)]
 pub(super) struct Spent {
     pub(super) sums: Sums,
+    /// Requests that were let through.
+    requests: AtomicU64,
     /// Up to when the pace is used up.
     paced: Mutex<Option<Instant>>,
 }
@@ -72,6 +74,18 @@ impl Spent {
     pub(super) fn is_over(&self, budget: &Budget) -> bool {
         budget.bytes_up.is_some_and(|most| self.sums.up() >= most)
             || budget.bytes_down.is_some_and(|most| self.sums.down() >= most)
+    }
+
+    /// Requests that were let through.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Takes one request out of a budget; false where none is left.
+    pub(super) fn take_request(&self, budget: &Budget) -> bool {
+        let within =
+            |sum: u64| sum.checked_add(1).filter(|sum| budget.requests.is_none_or(|most| *sum <= most));
+        self.requests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
     }
 
     /// When so many bytes may have moved at a pace.
@@ -159,6 +173,15 @@ mod tests {
         assert!(spent.is_over(&budget));
         assert_eq!(other.take(Way::Down, 1 << 40, &budget).await, Ok(()), "the other direction has no bound");
         assert_eq!((one.sums().up(), other.sums().up(), execution.up()), (60, 40, 100));
+    }
+
+    #[test]
+    fn requests_are_counted_and_held_to_the_budget() {
+        let (spent, budget) = (Spent::default(), Budget { requests: Some(2), ..Budget::default() });
+        assert_eq!([(); 4].map(|()| spent.take_request(&budget)), [true, true, false, false]);
+        assert_eq!(spent.requests(), 2);
+        assert!(spent.take_request(&Budget::default()), "another policy may have no bound");
+        assert_eq!(spent.requests(), 3);
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,10 +10,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::config::{PoolConfig, PooledTemplate};
+use super::demand::{Asker, Demand, Wanted};
 use super::error::ClaimError;
 use super::fill::{self, FillError};
 use super::lease::{Grant, Permit, Ready, StartKind};
-use super::policy::{Asker, Decision, Demand, Policy};
+use super::policy::{Decision, Policy};
 use super::status::{Level, PoolStatus};
 use super::template::{Kind, Shape, Template, TemplateId};
 use crate::host::disk::Reserve;
@@ -31,6 +32,7 @@ pub(super) enum Request {
         /// `None` for the operator.
         tenant: Option<String>,
         template: TemplateId,
+        wanted: Wanted,
         milli_cpus: u64,
         reply: oneshot::Sender<Result<Grant, ClaimError>>,
     },
@@ -121,9 +123,9 @@ impl Actor {
 
     fn handle(&mut self, request: Request) {
         match request {
-            Request::Claim { ticket, tenant, template, milli_cpus, reply } => {
+            Request::Claim { ticket, tenant, template, wanted, milli_cpus, reply } => {
                 let asker = tenant.as_deref().map_or(Asker::Operator, Asker::Tenant);
-                match self.policy.ask(ticket, asker, template, milli_cpus) {
+                match self.policy.ask(ticket, asker, (template, wanted), milli_cpus) {
                     Ok(()) => drop(self.waiting.insert(ticket, reply)),
                     // A caller that is gone has no use for an answer.
                     Err(error) => drop(reply.send(Err(error))),

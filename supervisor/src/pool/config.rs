@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::policy::Demand;
+use super::demand::Demand;
 use super::template::Room;
 use crate::config::TemplateName;
 use crate::store::Snapshot;

@@ -12,15 +12,16 @@ use tokio::time::timeout;
 
 use super::actor::{Actor, Request};
 use super::config::{PoolConfig, PooledTemplate};
+use super::demand::Wanted;
 use super::error::ClaimError;
-use super::lease::{Grant, Lease, Ready, StartKind};
+use super::lease::{Booted, Grant, Lease, Ready, StartKind};
 use super::status::PoolStatus;
 use super::template::TemplateId;
 use crate::config::TemplateName;
 use crate::engine::{Stopwatch, Timings};
 use crate::host::cgroup::CpuQuota;
 use crate::host::disk::Reserve;
-use crate::vm::{Identity, Plan, Prespawned, StartError, Vm, VmHost, restore_clone};
+use crate::vm::{Identity, KeptDisk, Plan, Prespawned, StartError, Vm, VmHost, restore_clone};
 
 /// What a caller wants.
 #[derive(Debug, Clone)]
@@ -119,13 +120,9 @@ impl Pool {
     pub async fn claim(&self, request: ClaimRequest) -> Result<Lease, ClaimError> {
         let mut watch = Stopwatch::start();
         let asked = Instant::now();
-        let named = |template: &Arc<PooledTemplate>| *template.name() == request.template;
-        let Some(at) = self.shared.templates.iter().position(named) else {
-            return Err(ClaimError::UnknownTemplate { template: request.template });
-        };
+        let (id, template) = self.find(&request)?;
         self.shared.disk.check()?;
-        let (id, template) = (TemplateId(at), Arc::clone(&self.shared.templates[at]));
-        let mut grant = self.admit(id, &template, &request).await?;
+        let mut grant = self.admit(id, &template, Wanted::Clone, &request).await?;
         let queued = asked.elapsed();
         watch.stage("claim");
         let start = Start { pool: self, id, template: &template, request: &request };
@@ -144,11 +141,46 @@ impl Pool {
         }
     }
 
+    /// Boots a machine with the disk of one that was stopped. Dropping the future gives up the place in the queue, or
+    /// the half-made machine; the disk stays.
+    ///
+    /// # Errors
+    /// See [`ClaimError`].
+    pub async fn boot(&self, request: &ClaimRequest, disk: &KeptDisk) -> Result<Booted, ClaimError> {
+        let mut watch = Stopwatch::start();
+        let (id, template) = self.find(request)?;
+        self.shared.disk.check()?;
+        let grant = self.admit(id, &template, Wanted::Boot, request).await?;
+        watch.stage("claim");
+        let plan = Plan { cpu: request.cpu, ..template.source.plan() };
+        let booted = template.source.boot_again(&self.shared.host, plan, &request.identity, disk).await;
+        let vm = match booted {
+            Ok(vm) => vm,
+            Err(error) => {
+                Start { pool: self, id, template: &template, request }.failed(&error);
+                return Err(ClaimError::Start(error));
+            }
+        };
+        let mut timings = watch.finish();
+        timings.extend(vm.timings());
+        let Some(permit) = grant.into_permit() else { return Err(ClaimError::ShuttingDown) };
+        Ok(Booted { vm: Arc::new(vm), timings, permit })
+    }
+
+    fn find(&self, request: &ClaimRequest) -> Result<(TemplateId, Arc<PooledTemplate>), ClaimError> {
+        let named = |template: &Arc<PooledTemplate>| *template.name() == request.template;
+        match self.shared.templates.iter().position(named) {
+            Some(at) => Ok((TemplateId(at), Arc::clone(&self.shared.templates[at]))),
+            None => Err(ClaimError::UnknownTemplate { template: request.template.clone() }),
+        }
+    }
+
     /// Waits for room.
     async fn admit(
         &self,
         id: TemplateId,
         template: &PooledTemplate,
+        wanted: Wanted,
         request: &ClaimRequest,
     ) -> Result<Grant, ClaimError> {
         let ticket = self.shared.next_ticket.fetch_add(1, Ordering::Relaxed);
@@ -158,6 +190,7 @@ impl Pool {
             ticket,
             tenant: request.tenant.clone(),
             template: id,
+            wanted,
             milli_cpus: request.cpu.map_or(whole, |cpu| u64::from(cpu.millis)),
             reply,
         };

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::actor::Request;
 use super::config::PooledTemplate;
-use super::policy::Demand;
+use super::demand::Demand;
 use crate::engine::Timings;
 use crate::vm::{Prespawned, Vm};
 
@@ -47,11 +47,46 @@ pub struct Lease {
     pub(super) _permit: Permit,
 }
 
+impl Lease {
+    /// Gives everything back but the disk: the machine has ended, and its disk was kept.
+    pub fn keep_disk_alone(&mut self) {
+        self._permit.keep_disk_alone();
+    }
+
+    /// Takes over a machine that was booted with that disk.
+    pub fn boot_with(&mut self, booted: Booted) {
+        self.vm = booted.vm;
+        self._permit.join(booted.permit);
+    }
+}
+
+/// A machine that was booted with the disk of a [`Lease`], and its share of the budget without that disk.
+#[derive(Debug)]
+pub struct Booted {
+    pub(super) vm: Arc<Vm>,
+    /// Where the time went.
+    pub timings: Timings,
+    pub(super) permit: Permit,
+}
+
 /// A share of the budget, returned when it is dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
     pub(super) demand: Demand,
     pub(super) requests: mpsc::UnboundedSender<Request>,
+}
+
+impl Permit {
+    fn keep_disk_alone(&mut self) {
+        let kept = self.demand.disk_alone();
+        let _ = self.requests.send(Request::Released(self.demand.minus(kept)));
+        self.demand = kept;
+    }
+
+    /// Both become one.
+    fn join(&mut self, mut other: Self) {
+        self.demand = self.demand.plus(std::mem::take(&mut other.demand));
+    }
 }
 
 impl Drop for Permit {

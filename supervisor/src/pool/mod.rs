@@ -11,6 +11,7 @@
 
 mod actor;
 mod config;
+mod demand;
 mod error;
 mod fill;
 mod handle;
@@ -24,5 +25,5 @@ mod template;
 pub use config::{PoolConfig, PooledTemplate, Watermarks};
 pub use error::{ClaimError, Resource, Shortage};
 pub use handle::{ClaimRequest, Pool};
-pub use lease::{Lease, StartKind};
+pub use lease::{Booted, Lease, StartKind};
 pub use status::{Level, PoolStatus, TemplateStatus};

@@ -17,6 +17,7 @@
 use std::time::{Duration, Instant};
 
 use super::config::PoolConfig;
+use super::demand::{Asker, Demand, Wanted};
 use super::error::{ClaimError, Resource, Shortage};
 use super::pacing::HeadStart;
 use super::queue::FairQueue;
@@ -27,36 +28,12 @@ pub(super) const MAX_OVERTAKEN: u32 = 16;
 /// The longest a caller is told to stay away.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
-/// What a claim is charged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Demand {
-    pub(super) room: Room,
-    pub(super) milli_cpus: u64,
-}
-
-/// Who asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asker<'a> {
-    Tenant(&'a str),
-    /// Who runs the host: has a place when the queue is full of tenants, and goes past a claim that holds it.
-    Operator,
-}
-
-impl Asker<'_> {
-    /// Whose turn it is taken from. No tenant has an empty name.
-    fn turn(&self) -> &str {
-        match self {
-            Self::Tenant(name) => name,
-            Self::Operator => "",
-        }
-    }
-}
-
 /// A claim that waits.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     ticket: u64,
     template: TemplateId,
+    wanted: Wanted,
     milli_cpus: u64,
     operator: bool,
     /// How often a tenant went past it since it was its tenant's first.
@@ -126,7 +103,7 @@ impl<S, M> Policy<S, M> {
         &mut self,
         ticket: u64,
         asker: Asker<'_>,
-        template: TemplateId,
+        (template, wanted): (TemplateId, Wanted),
         milli_cpus: u64,
     ) -> Result<(), ClaimError> {
         if self.closed {
@@ -143,7 +120,7 @@ impl<S, M> Policy<S, M> {
             }
         }
         let operator = asker == Asker::Operator;
-        let asked = Asked { ticket, template, milli_cpus, operator, overtaken: 0 };
+        let asked = Asked { ticket, template, wanted, milli_cpus, operator, overtaken: 0 };
         if !self.at_once(asker, &asked) {
             let PoolConfig { max_queued, max_queued_per_tenant: most, .. } = self.config;
             let own = self.queue.of(asker.turn());
@@ -241,9 +218,11 @@ impl<S, M> Policy<S, M> {
         if machine.is_some() {
             self.head_start.claimed(now, &self.config);
         }
-        let demand = Demand { room: template.shape.machine, milli_cpus: asked.milli_cpus };
-        self.claimed.room = self.claimed.room.plus(demand.room);
-        self.claimed.milli_cpus += demand.milli_cpus;
+        let mut demand = Demand { room: template.shape.machine, milli_cpus: asked.milli_cpus };
+        if asked.wanted == Wanted::Boot {
+            demand = demand.minus(demand.disk_alone());
+        }
+        self.claimed = self.claimed.plus(demand);
         Decision::Grant { ticket: asked.ticket, machine, demand }
     }
 
@@ -260,7 +239,7 @@ impl<S, M> Policy<S, M> {
         if self.claimed.milli_cpus + asked.milli_cpus > self.total.milli_cpus {
             return Way::Wait(Shortage::Cpu);
         }
-        let (from, need) = self.templates[asked.template.0].offer();
+        let (from, need) = self.offer(asked);
         let free = self.total.room.minus(self.used());
         if need.fits(free) {
             return Way::Now(from);
@@ -277,10 +256,22 @@ impl<S, M> Policy<S, M> {
         }
     }
 
+    /// What a claim gets, and the room that needs beside what is there.
+    fn offer(&self, asked: &Asked) -> (Option<Kind>, Room) {
+        let template = &self.templates[asked.template.0];
+        match asked.wanted {
+            Wanted::Clone => template.offer(),
+            Wanted::Boot => {
+                let machine = template.shape.machine;
+                (None, machine.minus(machine.disk_alone()))
+            }
+        }
+    }
+
     /// Which kind of room a claim lacks.
     fn shortage(&self, asked: &Asked) -> Shortage {
         let free = self.total.room.minus(self.used());
-        let (_, need) = self.templates[asked.template.0].offer();
+        let (_, need) = self.offer(asked);
         if need.memory_mib > free.memory_mib { Shortage::Memory } else { Shortage::Disk }
     }
 
@@ -372,8 +363,7 @@ impl<S, M> Policy<S, M> {
 
     /// A claim has given its machine back.
     pub(super) fn release(&mut self, demand: Demand) {
-        self.claimed.room = self.claimed.room.minus(demand.room);
-        self.claimed.milli_cpus -= demand.milli_cpus;
+        self.claimed = self.claimed.minus(demand);
     }
 
     /// Nothing is granted or made any more, and what was made ahead is let go; the claims that waited.

@@ -38,6 +38,10 @@ impl Room {
         self.with(other, u64::saturating_sub)
     }
 
+    pub(super) fn disk_alone(self) -> Self {
+        Self { memory_mib: 0, ..self }
+    }
+
     pub(super) fn times(self, count: u32) -> Self {
         self.with(self, |one, _| one.saturating_mul(count.into()))
     }

@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::diagnosis::{Diagnosis, diagnose};
 use super::error::ServiceError;
 use super::id::ExecutionId;
 use super::lifetime::Lifetime;
 use super::registry::Service;
-use super::sandbox::Sandbox;
+use super::sandbox::{Inner, Sandbox};
 use super::timeline::{TimelineEntry, TimelineOutcome};
-use crate::agent::AgentError;
+use super::turns::TurnsLeft;
+use crate::agent::{AgentError, Finished};
 use crate::network::NetworkSummary;
 
 /// A call under way. Dropped without [`Call::done`] it was cancelled.
@@ -30,6 +32,8 @@ pub(super) struct Call {
     counts: bool,
     /// Its timeline tells of it.
     remembered: bool,
+    /// The turn that it has taken.
+    turn: Option<TurnsLeft>,
 }
 
 impl Call {
@@ -40,11 +44,37 @@ impl Call {
         call: &'static str,
         about: &str,
     ) -> Result<Self, ServiceError> {
-        {
+        Self::enter(service, sandbox, call, about, |_| Ok(None))
+    }
+
+    /// Begins a call that takes a turn, where they are bounded: an execution that a caller has asked for.
+    pub(super) fn begin_turn(
+        service: &Service,
+        sandbox: Arc<Sandbox>,
+        call: &'static str,
+        about: &str,
+    ) -> Result<Self, ServiceError> {
+        let path = sandbox.facts.result_path.clone();
+        Self::enter(service, sandbox, call, about, |inner| {
+            let Some(turns) = &mut inner.turns else { return Ok(None) };
+            turns.take().map(|left| Some(TurnsLeft::new(left, path.as_ref())))
+        })
+    }
+
+    fn enter(
+        service: &Service,
+        sandbox: Arc<Sandbox>,
+        call: &'static str,
+        about: &str,
+        take: impl FnOnce(&mut Inner) -> Result<Option<TurnsLeft>, ServiceError>,
+    ) -> Result<Self, ServiceError> {
+        let turn = {
             let mut inner = sandbox.lock();
             sandbox.check_running(&inner)?;
+            let turn = take(&mut inner)?;
             inner.lifetime.begin();
-        }
+            turn
+        };
         service.calls().send_modify(|calls| *calls += 1);
         sandbox.wake();
         let entry = TimelineEntry::of(call, about);
@@ -57,7 +87,23 @@ impl Call {
             detached: false,
             counts: true,
             remembered: true,
+            turn,
         })
+    }
+
+    /// The turn that it has taken.
+    pub(super) fn turn(&self) -> Option<&TurnsLeft> {
+        self.turn.as_ref()
+    }
+
+    /// Ends a call whose program did not start: it was no turn.
+    pub(super) fn not_started<T>(mut self, result: &Result<T, ServiceError>) {
+        if self.turn.take().is_some()
+            && let Some(turns) = &mut self.sandbox.lock().turns
+        {
+            turns.give_back();
+        }
+        self.done(result);
     }
 
     /// Leaves it out of the timeline: one of many that say little.
@@ -108,6 +154,13 @@ impl Call {
     pub(super) fn network(&self) -> NetworkSummary {
         let id = self.entry.as_ref().and_then(|entry| entry.execution);
         id.map(|id| self.sandbox.gate.journal().so_far(id.0)).unwrap_or_default()
+    }
+
+    /// What went wrong in its execution, which is counted. A program of the server's own is nobody's business.
+    pub(super) fn diagnose(&self, finished: &Finished, network: &NetworkSummary) -> Option<Diagnosis> {
+        let found = diagnose(finished, network, &self.sandbox.facts.packages).filter(|_| self.counts)?;
+        self.service.metrics().diagnosed(found.category.word());
+        Some(found)
     }
 
     /// Changes what will be remembered.

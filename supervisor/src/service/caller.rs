@@ -82,22 +82,24 @@ pub struct Caller {
     /// What it may have.
     pub quotas: Quotas,
     /// The network policies it may choose.
-    pub networks: Networks,
+    pub networks: Choice,
+    /// The services of the gateway it may use.
+    pub gateway: Choice,
     /// It may be root in its sandboxes, where their template allows it.
     pub root: bool,
 }
 
-/// Which network policies a caller may choose, besides having none.
+/// Which of an operator's network policies, or services of the gateway, a caller may choose, besides having none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Networks {
+pub enum Choice {
     /// Each.
     All,
     /// These.
     Named(Vec<String>),
 }
 
-impl Networks {
-    /// Whether a policy is among them.
+impl Choice {
+    /// Whether a name is among them.
     #[must_use]
     pub fn allow(&self, name: &str) -> bool {
         match self {
@@ -119,7 +121,8 @@ impl Caller {
             token: None,
             scopes: Scopes::ALL,
             quotas: Quotas::default(),
-            networks: Networks::All,
+            networks: Choice::All,
+            gateway: Choice::All,
             root: true,
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::call_rate::CallRate;
 use crate::config::TemplateName;
-use crate::network::Egress;
+use crate::network::{Egress, Gateway};
 use crate::telemetry::Audit;
 
 /// Defaults and bounds of sandboxes and executions.
@@ -51,6 +51,8 @@ pub struct ServiceConfig {
     pub call_rate: Option<CallRate>,
     /// The network policies sandboxes may have.
     pub network: Egress,
+    /// The services that they may be let use.
+    pub gateway: Gateway,
     /// Where their connections are recorded.
     pub audit: Arc<Audit>,
 }
@@ -80,6 +82,7 @@ impl ServiceConfig {
             usage_interval: Some(Duration::from_secs(10)),
             call_rate: CallRate::new(1_000, 5_000),
             network: Egress::default(),
+            gateway: Gateway::default(),
             audit: Arc::new(Audit::to_log()),
         }
     }

@@ -18,9 +18,12 @@ use super::lifetime::Lifetime;
 use super::program::environment;
 use super::registry::{Held, Service};
 use super::sandbox::{EndReason, Sandbox, SandboxFacts, SandboxLimitsView, SandboxView, StartView};
-use crate::agent::SandboxLimits;
+use super::turns::{Turns, result_path};
+use crate::agent::{EnvVar, SandboxLimits};
 use crate::config::TemplateName;
 use crate::host::cgroup::CpuQuota;
+use crate::network::GrantRequest;
+use crate::network::gateway::TOKEN_VARIABLE;
 use crate::pool::{ClaimError, ClaimRequest, PooledTemplate, StartKind};
 use crate::vm::Identity;
 
@@ -58,12 +61,20 @@ pub struct CreateSpec {
     pub queue: Option<Duration>,
     /// The network policy; empty means none.
     pub network: String,
+    /// What it may ask of the gateway: `service/operation`, or `service/*`.
+    pub gateway: Vec<String>,
+    /// What it may spend there; `None` is the server's own bound.
+    pub gateway_budget: Option<u64>,
     /// What happens when its time to live is over.
     pub at_timeout: AtTimeout,
     /// Anybody who knows its name may connect to its ports.
     pub public_ports: bool,
     /// What programs that serve ports are told that they are called, with `${PORT}` for the port.
     pub host_mask: Option<String>,
+    /// Executions that may be started in it; 0 means any number.
+    pub max_turns: u32,
+    /// Where its result is to be; empty means that nobody has said.
+    pub result_path: String,
 }
 
 /// What happens to a sandbox whose time to live is over.
@@ -72,6 +83,8 @@ pub enum AtTimeout {
     /// It ends.
     #[default]
     End,
+    /// It is paused without its memory, and has its time again once somebody asks to resume it.
+    PauseWithoutMemory,
     /// It is paused, and has its time again once it is resumed.
     Pause {
         /// Whoever uses it resumes it; otherwise it has to be asked for.
@@ -135,8 +148,15 @@ impl Service {
             return Err(ServiceError::ShuttingDown);
         }
         check_metadata(&spec.metadata)?;
-        let env = environment(&spec.env)?;
+        let mut env = environment(&spec.env)?;
         let network = self.policy(caller, &spec.network)?;
+        let asked = GrantRequest { operations: &spec.gateway, budget: spec.gateway_budget };
+        let (grants, token) = self.grants(caller, asked)?.unzip();
+        if let Some(token) = token {
+            // The caller's own variable of this name would be of no use.
+            env.retain(|variable| variable.name != TOKEN_VARIABLE.as_bytes());
+            env.push(EnvVar { name: TOKEN_VARIABLE.into(), value: token.reveal().to_owned().into() });
+        }
         let name = spec.template.clone().unwrap_or_else(|| self.config().default_template.clone());
         let template = self.template(&name)?;
         let limits = self.limits(&spec, &template)?;
@@ -150,6 +170,8 @@ impl Service {
             disk_mib: template.source.recipe.scratch_mib,
         };
         let root = template.source.recipe.root && caller.root;
+        let (turns, result_path) = (Turns::new(spec.max_turns)?, result_path(&spec.result_path)?);
+        let packages = Arc::clone(&template.source.image.packages);
         let quota = self.hold(caller, asked)?;
         let id = SandboxId::random().map_err(ServiceError::Random)?;
         let request = ClaimRequest {
@@ -170,6 +192,7 @@ impl Service {
             },
             wait,
         };
+        let boot = request.clone();
         let lease = self.pool().claim(request).await.map_err(|error| match error {
             ClaimError::UnknownTemplate { .. } => ServiceError::UnknownTemplate { name: name.clone() },
             other => ServiceError::Claim(other),
@@ -196,27 +219,26 @@ impl Service {
             limits,
             memory_mib,
             created_at: SystemTime::now(),
-            at_timeout: spec.at_timeout,
             public_ports: spec.public_ports,
             host_mask: spec.host_mask,
             root,
+            result_path,
+            packages,
             start,
         };
-        let (vm, gate) = (Arc::clone(&lease.vm), self.gate(&facts, network));
+        let (vm, gate) = (Arc::clone(&lease.vm), self.gate(&facts, network, grants));
         let lifetime = Lifetime::start(now, ttl, idle, self.config().max_pause);
-        let (sandbox, transitions) = Sandbox::new(facts, vm, gate, lifetime);
+        let (sandbox, transitions) = Sandbox::new(facts, vm, gate, lifetime, spec.at_timeout, turns);
         let sandbox = Arc::new(sandbox);
         tracing::info!(parent: &sandbox.span, template = %sandbox.facts.template, "the sandbox was created");
-        // It ends with the machine's session.
-        let serve = Arc::clone(&sandbox.gate).serve(sandbox.vm.agent().take_streams());
-        tokio::spawn(serve.instrument(sandbox.span.clone()));
+        sandbox.serve_network();
         self.enter(sandbox.clone());
         let view = sandbox.view();
         self.events().tell(SandboxEventKind::Created, view.clone());
         if let Some(interval) = self.config().usage_interval {
             tokio::spawn(history::keep(sandbox.clone(), interval).instrument(sandbox.span.clone()));
         }
-        keeper::keep(self, sandbox.clone(), transitions, Holdings { _lease: lease, _quota: quota });
+        keeper::keep(self, sandbox.clone(), transitions, Holdings::new(lease, quota, boot));
         // And once it can be found: a shutdown that looked before it could be has not ended it.
         if *self.draining().borrow() {
             sandbox.want_end(EndReason::Shutdown, "the supervisor was shut down");

@@ -91,6 +91,12 @@ pub enum ServiceError {
         /// How many it may have.
         most: usize,
     },
+    /// The sandbox has had all its turns.
+    #[error("the {most} turns of the sandbox are spent")]
+    TurnsSpent {
+        /// How many it had.
+        most: u32,
+    },
     /// The caller lacks a scope.
     #[error("this token lacks the scope `{scope}`")]
     MissingScope {
@@ -102,6 +108,12 @@ pub enum ServiceError {
     NetworkForbidden {
         /// Which one.
         name: String,
+    },
+    /// The token does not allow this service of the gateway.
+    #[error("this token does not allow the gateway's service {service:?}")]
+    GatewayForbidden {
+        /// Which one.
+        service: String,
     },
     /// Nobody is root in this sandbox, or not this caller.
     #[error("{by} does not allow root in its sandboxes")]
@@ -165,6 +177,9 @@ pub enum ServiceError {
         /// How many there may be.
         most: usize,
     },
+    /// The program that describes data did not do its work.
+    #[error("nothing was described: {0}")]
+    NotDescribed(Cow<'static, str>),
     /// The deadline of the call was over.
     #[error("the deadline of the call was over after {after:?}")]
     Deadline {
@@ -215,8 +230,9 @@ impl ServiceError {
             | Self::UnknownWatcher
             | Self::UnknownContext
             | Self::PortClosed { .. } => ErrorKind::NotFound,
+            Self::TurnsSpent { .. } => ErrorKind::TurnsSpent,
             Self::MissingScope { .. } => ErrorKind::MissingScope,
-            Self::NetworkForbidden { .. } => ErrorKind::NetworkForbidden,
+            Self::NetworkForbidden { .. } | Self::GatewayForbidden { .. } => ErrorKind::NetworkForbidden,
             Self::RootForbidden { .. } => ErrorKind::RootForbidden,
             Self::Quota { .. } => ErrorKind::QuotaExceeded,
             Self::CallRate { .. } => ErrorKind::RateLimited,
@@ -235,6 +251,7 @@ impl ServiceError {
             Self::Shared(error) => error.kind(),
             Self::ShuttingDown => ErrorKind::ShuttingDown,
             Self::Lagged => ErrorKind::WatchLagged,
+            Self::NotDescribed(_) => ErrorKind::SpawnFailed,
             Self::Deadline { .. } => ErrorKind::Deadline,
         }
     }
@@ -336,6 +353,7 @@ pub enum ErrorKind {
     RateLimited,
     NetworkForbidden,
     RootForbidden,
+    TurnsSpent,
 }
 
 impl ErrorKind {
@@ -374,6 +392,7 @@ impl ErrorKind {
             Self::RateLimited => "rate_limited",
             Self::NetworkForbidden => "network_forbidden",
             Self::RootForbidden => "root_forbidden",
+            Self::TurnsSpent => "turns_spent",
         }
     }
 }

@@ -86,6 +86,7 @@ mod tests {
             created_at: SystemTime::UNIX_EPOCH,
             expires_at: None,
             idle_timeout: None,
+            without_memory: false,
             at_timeout: AtTimeout::End,
             metadata: BTreeMap::new(),
             limits: SandboxLimitsView { milli_cpus: 1000, memory_bytes: 1, pids: 1 },
@@ -97,6 +98,10 @@ mod tests {
                 total: Duration::ZERO,
             },
             network: "none".to_owned(),
+            gateway: Vec::new(),
+            gateway_budget: None,
+            turns: None,
+            result: None,
         }
     }
 

@@ -9,6 +9,7 @@ use tracing::Instrument as _;
 
 use super::call::Call;
 use super::caller::{Caller, Scope};
+use super::diagnosis::Diagnosis;
 use super::error::ServiceError;
 use super::id::ExecutionId;
 use super::idempotency::{Fingerprint, MAX_KEY, Place};
@@ -16,6 +17,7 @@ use super::program::{ExecuteSpec, Input};
 use super::registry::Service;
 use super::sandbox::Sandbox;
 use super::timeline::TimelineOutcome;
+use super::turns::TurnsLeft;
 use crate::agent::{ExecuteRequest, Finished, Stdin};
 use crate::network::NetworkSummary;
 
@@ -31,6 +33,10 @@ pub struct Executed {
     pub finished: Arc<Finished>,
     /// What it did on the network.
     pub network: Arc<NetworkSummary>,
+    /// What went wrong in it, if something did.
+    pub diagnosis: Option<Arc<Diagnosis>>,
+    /// How many turns its sandbox had left, where they are bounded.
+    pub turns: Option<TurnsLeft>,
     /// It was run for an earlier call with the same key.
     pub replayed: bool,
 }
@@ -79,23 +85,25 @@ impl Service {
         mut request: ExecuteRequest,
         stdin: Bytes,
     ) -> Result<Executed, ServiceError> {
-        let mut call = Call::begin(self, sandbox, "execute", &spec.about())?;
+        let mut call = Call::begin_turn(self, sandbox, "execute", &spec.about())?;
         let execution = call.sandbox().next_execution();
         call.execution(execution);
         request.label = execution.0;
         call.note(|entry| entry.bytes_in = stdin.len() as u64);
         let ran = run_in(&call, request, stdin).await;
-        if let Ok(finished) = &ran {
-            note_finished(&mut call, finished);
+        match ran {
+            Ok(finished) => Ok(call.ended(execution, finished)),
+            Err(error) => {
+                let failed = Err(error);
+                call.not_started(&failed);
+                failed
+            }
         }
-        let network = Arc::new(call.network());
-        call.done(&ran);
-        ran.map(|finished| Executed { execution, finished: Arc::new(finished), network, replayed: false })
     }
 }
 
 async fn run_in(call: &Call, request: ExecuteRequest, stdin: Bytes) -> Result<Finished, ServiceError> {
-    let agent = call.sandbox().vm.agent();
+    let agent = call.sandbox().agent();
     if request.stdin != i32::from(Stdin::Live) {
         return call.wait(agent.run(request)).await;
     }
@@ -111,6 +119,19 @@ async fn run_in(call: &Call, request: ExecuteRequest, stdin: Bytes) -> Result<Fi
     };
     let (finished, ()) = tokio::join!(call.wait(execution.wait()), feed);
     finished
+}
+
+impl Call {
+    /// Ends the call of an execution that has ended, and tells what came of it.
+    pub(super) fn ended(mut self, execution: ExecutionId, finished: Finished) -> Executed {
+        note_finished(&mut self, &finished);
+        let network = self.network();
+        let diagnosis = self.diagnose(&finished, &network).map(Arc::new);
+        let turns = self.turn().cloned();
+        self.done(&Ok(()));
+        let (finished, network) = (Arc::new(finished), Arc::new(network));
+        Executed { execution, finished, network, diagnosis, turns, replayed: false }
+    }
 }
 
 /// Puts how an execution ended into the timeline.

@@ -13,6 +13,7 @@ use super::files::LOOK;
 use super::registry::Service;
 use super::sandbox::Sandbox;
 use crate::agent::{AgentClient, FileEvent, FileEventKind, FileInfo, GuestPath, UserPath, Watcher};
+use crate::vm::Vm;
 
 /// What to watch.
 #[derive(Debug, Clone)]
@@ -74,6 +75,8 @@ impl Open {
 #[derive(Debug)]
 pub struct FileWatch {
     sandbox: Arc<Sandbox>,
+    /// The machine it is in: a pause without memory ends both.
+    vm: Arc<Vm>,
     open: Open,
 }
 
@@ -104,10 +107,11 @@ impl Service {
     ) -> Result<FileWatch, ServiceError> {
         let call = self.file_call(caller, sandbox, "watch_files", &watch.path)?;
         let sandbox = Arc::clone(call.sandbox());
-        let agent = sandbox.vm.agent().as_user(watch.path.user);
+        let vm = sandbox.vm();
+        let agent = vm.agent().as_user(watch.path.user);
         let done = call.wait(agent.watch(&watch.path.path, watch.recursive, LOOK)).await;
         call.done(&done);
-        Ok(FileWatch { sandbox, open: Open { watch, watcher: done?, waiting: Vec::new() } })
+        Ok(FileWatch { sandbox, vm, open: Open { watch, watcher: done?, waiting: Vec::new() } })
     }
 
     /// Watches a directory from now on, for a caller who asks; its name is what to ask with.
@@ -120,7 +124,7 @@ impl Service {
         sandbox: &str,
         watch: WatchFiles,
     ) -> Result<String, ServiceError> {
-        let FileWatch { sandbox, open } = self.watch_files(caller, sandbox, watch).await?;
+        let FileWatch { sandbox, open, .. } = self.watch_files(caller, sandbox, watch).await?;
         let mut inner = sandbox.lock();
         sandbox.check_alive(&inner)?;
         inner.watchers.last += 1;
@@ -142,7 +146,7 @@ impl Service {
         let open = self.watcher(caller, sandbox, watcher)?;
         let path = open.lock().await.watch.path.clone();
         let call = self.file_call(caller, sandbox, "watcher_changes", &path)?.unremembered();
-        let agent = call.sandbox().vm.agent().clone();
+        let agent = call.sandbox().agent();
         let taking = async {
             let mut open = open.lock().await;
             let events = open.watcher.take(LOOK).await?;
@@ -187,7 +191,7 @@ impl FileWatch {
     /// See [`ServiceError`]; the watch is over then.
     pub async fn next(&mut self) -> Result<Vec<FileChange>, ServiceError> {
         let ended = self.sandbox.ended();
-        let agent = self.sandbox.vm.agent().clone();
+        let agent = self.vm.agent().clone();
         if self.open.waiting.is_empty() {
             let told = tokio::select! {
                 told = self.open.watcher.next() => told,
@@ -195,6 +199,7 @@ impl FileWatch {
             };
             match told {
                 Ok(events) => self.open.waiting = events,
+                Err(_) if !Arc::ptr_eq(&self.vm, &self.sandbox.vm()) => return Err(ServiceError::Paused),
                 Err(error) => return Err(self.sandbox.failed(error).await),
             }
         }

@@ -43,7 +43,7 @@ impl Service {
             call.done(&refused);
             return refused;
         }
-        let agent = call.sandbox().vm.agent().as_user(path.user);
+        let agent = call.sandbox().agent().as_user(path.user);
         let counter = AtomicU64::new(0);
         let source = Counted { inner: source, counter: &counter };
         let done = call.wait(agent.upload(&path.path, options, source, self.patience())).await;
@@ -70,7 +70,7 @@ impl Service {
         ServiceError::bound("max_bytes", max_bytes, most)?;
         let max_bytes = if max_bytes == 0 { most } else { max_bytes };
         let mut call = self.file_call(caller, sandbox, "download", path)?;
-        let agent = call.sandbox().vm.agent().as_user(path.user);
+        let agent = call.sandbox().agent().as_user(path.user);
         let counter = AtomicU64::new(0);
         let sink = Counted { inner: sink, counter: &counter };
         let done = call.wait(agent.download(&path.path, max_bytes, sink, self.patience())).await;
@@ -93,12 +93,7 @@ impl Service {
     ) -> Result<Listing, ServiceError> {
         let call = self.file_call(caller, sandbox, "list_files", path)?;
         let done = call
-            .wait(call.sandbox().vm.agent().as_user(path.user).list_tree(
-                &path.path,
-                depth,
-                max_entries,
-                LOOK,
-            ))
+            .wait(call.sandbox().agent().as_user(path.user).list_tree(&path.path, depth, max_entries, LOOK))
             .await;
         call.done(&done);
         done
@@ -115,8 +110,7 @@ impl Service {
         path: &UserPath,
     ) -> Result<FileInfo, ServiceError> {
         let call = self.file_call(caller, sandbox, "stat", path)?;
-        let done =
-            call.wait(call.sandbox().vm.agent().as_user(path.user).stat(&path.path, false, LOOK)).await;
+        let done = call.wait(call.sandbox().agent().as_user(path.user).stat(&path.path, false, LOOK)).await;
         call.done(&done);
         done
     }
@@ -132,7 +126,7 @@ impl Service {
         path: &UserPath,
     ) -> Result<FileInfo, ServiceError> {
         let call = self.file_call(caller, sandbox, "stat", path)?;
-        let done = call.wait(call.sandbox().vm.agent().as_user(path.user).stat(&path.path, true, LOOK)).await;
+        let done = call.wait(call.sandbox().agent().as_user(path.user).stat(&path.path, true, LOOK)).await;
         call.done(&done);
         done
     }
@@ -149,9 +143,8 @@ impl Service {
         recursive: bool,
     ) -> Result<(), ServiceError> {
         let call = self.file_call(caller, sandbox, "remove", path)?;
-        let done = call
-            .wait(call.sandbox().vm.agent().as_user(path.user).remove(&path.path, recursive, REMOVE))
-            .await;
+        let done =
+            call.wait(call.sandbox().agent().as_user(path.user).remove(&path.path, recursive, REMOVE)).await;
         call.done(&done);
         done
     }
@@ -169,7 +162,7 @@ impl Service {
     ) -> Result<FileInfo, ServiceError> {
         let call = self.file_call(caller, sandbox, "make_dir", path)?;
         let done =
-            call.wait(call.sandbox().vm.agent().as_user(path.user).mkdir(&path.path, options, LOOK)).await;
+            call.wait(call.sandbox().agent().as_user(path.user).mkdir(&path.path, options, LOOK)).await;
         call.done(&done);
         done
     }
@@ -188,7 +181,7 @@ impl Service {
     ) -> Result<FileInfo, ServiceError> {
         let call = self.file_call(caller, sandbox, "move", from)?;
         let done = call
-            .wait(call.sandbox().vm.agent().as_user(from.user).rename(&from.path, to, must_not_exist, MOVE))
+            .wait(call.sandbox().agent().as_user(from.user).rename(&from.path, to, must_not_exist, MOVE))
             .await;
         call.done(&done);
         done

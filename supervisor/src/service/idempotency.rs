@@ -20,6 +20,7 @@ use tokio::task::AbortHandle;
 use super::error::ServiceError;
 use super::execute::Executed;
 use super::id::SandboxId;
+use super::turns::TurnsLeft;
 use crate::agent::{Finished, Output};
 
 /// Longest key.
@@ -46,10 +47,13 @@ impl Keyed for Executed {
             output.text.capacity() + output.spilled_path.as_ref().map_or(0, |path| path.as_bytes().len())
         };
         let Finished { stdout, stderr, diagnosis, .. } = &*self.finished;
-        let subject = diagnosis.as_ref().map_or(0, |diagnosis| diagnosis.subject.capacity());
+        let subject =
+            diagnosis.as_ref().map_or(0, |guess| guess.subject.capacity() + guess.message.capacity());
         let denials = self.network.denials.iter();
         let denials: usize = denials.map(|denial| size_of_val(denial) + denial.host.len()).sum();
-        size_of::<Finished>() + output(stdout) + output(stderr) + subject + denials
+        let diagnosis = self.diagnosis.as_ref().map_or(0, |diagnosis| diagnosis.weight());
+        let turns = self.turns.as_ref().map_or(0, TurnsLeft::weight);
+        size_of::<Finished>() + output(stdout) + output(stderr) + subject + denials + diagnosis + turns
     }
 }
 

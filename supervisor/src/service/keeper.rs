@@ -16,13 +16,16 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Instrument as _;
 
+use super::detached::Cut;
 use super::events::SandboxEventKind;
 use super::ledger::TenantUsage;
 use super::lifetime::Due;
 use super::pause::TransitionRequest;
+use super::pause_to_disk::Stopped;
 use super::registry::{QuotaHold, Service};
 use super::sandbox::{End, EndReason, Sandbox, SandboxState};
-use crate::pool::Lease;
+use crate::network::Grants;
+use crate::pool::{ClaimRequest, Lease};
 use crate::vm::Death;
 
 /// How long the end of a conversation waits for news of its machine's death.
@@ -31,8 +34,19 @@ const VERDICT: Duration = Duration::from_millis(500);
 /// What a sandbox holds on to until nothing of it is left.
 #[derive(Debug)]
 pub(super) struct Holdings {
-    pub _lease: Lease,
-    pub _quota: QuotaHold,
+    pub lease: Lease,
+    pub quota: QuotaHold,
+    /// What it was claimed with, for a machine that is booted in the place of its first.
+    pub boot: ClaimRequest,
+    /// What it has while it is paused without its memory.
+    pub stopped: Option<Stopped>,
+}
+
+impl Holdings {
+    /// Those of a sandbox that runs.
+    pub(super) fn new(lease: Lease, quota: QuotaHold, boot: ClaimRequest) -> Self {
+        Self { lease, quota, boot, stopped: None }
+    }
 }
 
 /// Starts the task.
@@ -51,9 +65,9 @@ async fn run(
     service: &Service,
     sandbox: &Arc<Sandbox>,
     mut transitions: mpsc::Receiver<TransitionRequest>,
-    holdings: Holdings,
+    mut holdings: Holdings,
 ) {
-    let (reason, message) = wait(service, sandbox, &mut transitions).await;
+    let (reason, message) = wait(service, sandbox, &mut transitions, &mut holdings).await;
     tracing::info!(reason = reason.word(), why = message, "the sandbox ends");
     let ran = {
         let mut inner = sandbox.lock();
@@ -63,9 +77,12 @@ async fn run(
     // Who still asks hears that it ends.
     drop(transitions);
     sandbox.refresh().await;
-    sandbox.vm.end().await;
+    sandbox.vm().end().await;
     let end = End { reason, message, at: SystemTime::now() };
-    sandbox.end_detached(&end).await;
+    sandbox.end_detached(&Cut::Ended(end.clone())).await;
+    if let Some(stopped) = holdings.stopped.take() {
+        stopped.disk.close().await;
+    }
     let usage = {
         let mut inner = sandbox.lock();
         inner.usage.running = ran;
@@ -87,8 +104,10 @@ async fn run(
             bytes_in: usage.bytes_in,
             bytes_out: usage.bytes_out,
             connections: network.connections,
+            network_requests: sandbox.gate.requests(),
             network_bytes_up: network.up,
             network_bytes_down: network.down,
+            gateway_cost: sandbox.gate.grants().map(Grants::cost).unwrap_or_default(),
         },
     );
     service.retire(sandbox, end);
@@ -100,6 +119,7 @@ async fn wait(
     service: &Service,
     sandbox: &Sandbox,
     transitions: &mut mpsc::Receiver<TransitionRequest>,
+    holdings: &mut Holdings,
 ) -> (EndReason, String) {
     loop {
         if let Some(wanted) = sandbox.wanted() {
@@ -115,24 +135,26 @@ async fn wait(
                 None => std::future::pending().await,
             }
         };
+        // One that is paused without its memory has no machine to lose.
+        let (vm, has_machine) = (sandbox.vm(), holdings.stopped.is_none());
         tokio::select! {
             biased;
-            death = sandbox.vm.ended() => return lost(&death),
-            () = sandbox.vm.agent().closed() => {
+            death = vm.ended(), if has_machine => return lost(&death),
+            () = vm.agent().closed(), if has_machine => {
                 // A machine that dies takes its agent along, and says more about why.
-                return match timeout(VERDICT, sandbox.vm.ended()).await {
+                return match timeout(VERDICT, vm.ended()).await {
                     Ok(death) => lost(&death),
                     Err(_) => (EndReason::AgentLost, "the agent in the sandbox hung up".into()),
                 };
             }
             () = sandbox.woken() => {}
             // Never dropped half-way: only a select that waits is.
-            Some(request) = transitions.recv() => service.make_transition(sandbox, request).await,
+            Some(request) = transitions.recv() => service.make_transition(sandbox, holdings, request).await,
             due = clock => {
                 // The clock may have been changed while this one ran.
                 let still = sandbox.lock().lifetime.due().filter(|(at, _)| *at <= Instant::now());
                 match still.map(|_| due) {
-                    Some(Due::Ttl) if service.paused_at_timeout(sandbox).await => {}
+                    Some(Due::Ttl) if service.paused_at_timeout(sandbox, holdings).await => {}
                     Some(Due::Ttl) => return (EndReason::Expired, "its time to live was over".into()),
                     Some(Due::Idle) => return (EndReason::Idle, "nobody used it for its idle timeout".into()),
                     Some(Due::Pause) => {
@@ -148,11 +170,7 @@ async fn wait(
 
 fn lost(death: &Death) -> (EndReason, String) {
     match death {
-        Death::Lost { report, out_of_memory: true, .. } => (
-            EndReason::OutOfMemory,
-            format!("the machine ran into its memory limit on the host and {report}"),
-        ),
-        Death::Lost { report, .. } => (EndReason::VmLost, format!("the monitor of its machine {report}")),
-        Death::Stopped => (EndReason::VmLost, "its machine was stopped".into()),
+        Death::Lost { out_of_memory: true, .. } => (EndReason::OutOfMemory, death.to_string()),
+        Death::Lost { .. } | Death::Stopped => (EndReason::VmLost, death.to_string()),
     }
 }

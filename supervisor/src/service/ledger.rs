@@ -83,12 +83,18 @@ pub struct TenantUsage {
     /// Connections to the outside.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub connections: u64,
+    /// Requests of plain HTTP.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub network_requests: u64,
     /// Bytes that programs sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub network_bytes_up: u64,
     /// Bytes that programs were sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub network_bytes_down: u64,
+    /// What was spent at the gateway, in the operator's units.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gateway_cost: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -107,8 +113,10 @@ impl TenantUsage {
             bytes_in,
             bytes_out,
             connections,
+            network_requests,
             network_bytes_up,
             network_bytes_down,
+            gateway_cost,
         } = self;
         for (sum, part) in [
             (sandboxes, more.sandboxes),
@@ -119,8 +127,10 @@ impl TenantUsage {
             (bytes_in, more.bytes_in),
             (bytes_out, more.bytes_out),
             (connections, more.connections),
+            (network_requests, more.network_requests),
             (network_bytes_up, more.network_bytes_up),
             (network_bytes_down, more.network_bytes_down),
+            (gateway_cost, more.gateway_cost),
         ] {
             *sum = sum.saturating_add(part);
         }

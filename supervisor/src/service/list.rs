@@ -1,4 +1,4 @@
-//! Looks at sandboxes: one, many, and the past of one.
+//! Looks at sandboxes: many, and the past of one.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -52,14 +52,6 @@ pub struct Page {
 type Position = (Duration, SandboxId);
 
 impl Service {
-    /// One sandbox.
-    ///
-    /// # Errors
-    /// When the caller has none of this name.
-    pub async fn get(&self, caller: &Caller, sandbox: &str) -> Result<SandboxView, ServiceError> {
-        Ok(self.find(caller, sandbox, true)?.view().await)
-    }
-
     /// Some sandboxes.
     ///
     /// # Errors
@@ -96,7 +88,7 @@ impl Service {
     /// When the caller is not who runs the host, or has no such sandbox.
     pub fn agent(&self, caller: &Caller, sandbox: &str) -> Result<AgentClient, ServiceError> {
         caller.require(Scope::Admin)?;
-        Ok(self.alive(caller, sandbox)?.vm.agent().clone())
+        Ok(self.alive(caller, sandbox)?.agent())
     }
 
     /// What happened in one sandbox.

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use super::call::Call;
 use super::caller::{Caller, Scope};
 use super::error::ServiceError;
-use super::execute::{Executed, note_finished};
+use super::execute::Executed;
 use super::id::ExecutionId;
 use super::program::{ExecuteSpec, Input};
 use super::registry::Service;
@@ -73,7 +73,7 @@ impl LiveCall {
 
     /// Whether its program runs. What cannot be asked is believed to.
     pub(super) async fn runs(&self, sandbox: &Sandbox) -> bool {
-        sandbox.vm.agent().runs(self.number, PROMPT).await.unwrap_or(true)
+        sandbox.agent().runs(self.number, PROMPT).await.unwrap_or(true)
     }
 
     /// Ends it, unless somebody reads it at this moment. Who reads on hears that the sandbox was paused.
@@ -118,11 +118,11 @@ impl Service {
         let sandbox = self.alive(caller, sandbox)?;
         sandbox.check_user(caller, spec.user)?;
         let mut request = spec.request(self.config(), &input, terminal, true)?;
-        let mut call = Call::begin(self, sandbox, "execute_stream", &spec.about())?;
+        let mut call = Call::begin_turn(self, sandbox, "execute_stream", &spec.about())?;
         let id = call.sandbox().next_execution();
         call.execution(id);
         request.label = id.0;
-        let started = call.wait(call.sandbox().vm.agent().execute(request)).await;
+        let started = call.wait(call.sandbox().agent().execute(request)).await;
         match started {
             Ok(mut execution) => {
                 let fed = call.fed();
@@ -143,7 +143,7 @@ impl Service {
             }
             Err(error) => {
                 let failed = Err(error);
-                call.done(&failed);
+                call.not_started(&failed);
                 failed
             }
         }
@@ -194,15 +194,8 @@ impl LiveExecution {
                 Ok(Some(LiveEvent::Output { stream, data }))
             }
             Ok(Some(Event::Finished(finished))) => {
-                let mut network = Arc::default();
-                if let Some(UnderWay { mut call, .. }) = under_way.take() {
-                    note_finished(&mut call, &finished);
-                    network = Arc::new(call.network());
-                    call.done(&Ok(()));
-                }
-                let executed =
-                    Executed { execution: self.id, finished: Arc::from(finished), network, replayed: false };
-                Ok(Some(LiveEvent::Finished(executed)))
+                let ended = under_way.take().map(|UnderWay { call, .. }| call.ended(self.id, *finished));
+                Ok(ended.map(LiveEvent::Finished))
             }
             Ok(None) => Ok(None),
             Err(error) => {
@@ -246,7 +239,7 @@ impl Steering {
     /// When there is no such signal or the program has ended.
     pub async fn signal(&self, signal: u32) -> Result<(), ServiceError> {
         let signal = signal_number(signal)?;
-        let agent = self.sandbox.vm.agent();
+        let agent = self.sandbox.agent();
         agent.signal(self.number, signal, false, PROMPT).await.map_err(ServiceError::Agent)
     }
 
@@ -255,7 +248,7 @@ impl Steering {
     /// # Errors
     /// When it has none or has ended.
     pub async fn resize(&self, size: TerminalSize) -> Result<(), ServiceError> {
-        let agent = self.sandbox.vm.agent();
+        let agent = self.sandbox.agent();
         agent.resize(self.number, size, PROMPT).await.map_err(ServiceError::Agent)
     }
 }

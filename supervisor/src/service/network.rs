@@ -14,7 +14,10 @@ use super::events::SandboxEventKind;
 use super::id::ExecutionId;
 use super::registry::{Found, Service};
 use super::sandbox::{Sandbox, SandboxFacts, SandboxState, SandboxView};
-use crate::network::{ConnectionState, ConnectionView, Gate, Observe, Policy};
+use crate::network::{
+    ConnectionState, ConnectionView, Gate, GatewayRequest, GatewayToken, GrantError, GrantRequest, Grants,
+    Observe, Policy,
+};
 use crate::telemetry::{Audit, ConnectionEntry, Decision, Metrics};
 
 /// Lines of the audit log in a second, of one sandbox. A guest decides how many connections it tries.
@@ -30,8 +33,29 @@ impl Service {
         policy.ok_or_else(|| ServiceError::invalid("there is no such network policy"))
     }
 
+    /// What a caller may let a new sandbox ask of the gateway.
+    pub(super) fn grants(
+        &self,
+        caller: &Caller,
+        request: GrantRequest<'_>,
+    ) -> Result<Option<(Grants, GatewayToken)>, ServiceError> {
+        let granted = self.config().gateway.grant(request, |service| caller.gateway.allow(service));
+        granted.map_err(|error| match error {
+            GrantError::Forbidden { service } => {
+                ServiceError::GatewayForbidden { service: super::timeline::subject(&service) }
+            }
+            GrantError::Random(error) => ServiceError::Random(error),
+            error => ServiceError::invalid(error.to_string()),
+        })
+    }
+
     /// The network of a new sandbox, whose connections are counted, logged and audited.
-    pub(super) fn gate(&self, facts: &SandboxFacts, policy: Arc<Policy>) -> Arc<Gate> {
+    pub(super) fn gate(
+        &self,
+        facts: &SandboxFacts,
+        policy: Arc<Policy>,
+        grants: Option<Grants>,
+    ) -> Arc<Gate> {
         let observer = Observer {
             sandbox: facts.id.to_string(),
             tenant: facts.tenant.clone(),
@@ -39,7 +63,7 @@ impl Service {
             audit: self.config().audit.clone(),
             window: Mutex::default(),
         };
-        Arc::new(self.config().network.gate(policy, Some(Arc::new(observer))))
+        Arc::new(self.config().network.gate(policy, Some(Arc::new(observer))).with_grants(grants))
     }
 
     /// Puts a sandbox under another policy. Open connections that it does not allow end.
@@ -152,6 +176,14 @@ impl Observer {
 }
 
 impl Observe for Observer {
+    fn request(&self) {
+        self.metrics.network_request();
+    }
+
+    fn gateway(&self, request: &GatewayRequest<'_>) {
+        self.metrics.gateway(request.service, request.outcome, request.cost);
+    }
+
     fn connection(&self, view: &ConnectionView) {
         let (word, decision) = match &view.state {
             ConnectionState::Denied(_) => ("denied", Decision::Denied),

@@ -1,6 +1,7 @@
 //! Facts about the host: its templates, how full it is, what tenants have used.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::caller::{Caller, Scope};
@@ -9,6 +10,7 @@ use super::ledger::TenantUsage;
 use super::registry::Service;
 use super::sandbox::SandboxState;
 use crate::config::TemplateName;
+use crate::network::Policy;
 use crate::pool::PoolStatus;
 use crate::telemetry::{Gauges, TemplateLevels};
 
@@ -27,6 +29,10 @@ pub struct TemplateView {
     pub disk_mib: u64,
     /// It is what `Create` uses when none is named.
     pub is_default: bool,
+    /// What is installed in its image, as `name version`.
+    pub packages: Arc<[String]>,
+    /// Whether callers may be root in its sandboxes, unless their token forbids it.
+    pub root: bool,
 }
 
 /// How full a host is.
@@ -43,10 +49,17 @@ pub struct HostStatus {
 }
 
 impl Service {
+    /// The network policies that a caller may choose, by name.
+    #[must_use]
+    pub fn policies(&self, caller: &Caller) -> Vec<Arc<Policy>> {
+        let allowed = |policy: &&Arc<Policy>| caller.networks.allow(policy.name());
+        self.config().network.policies().filter(allowed).cloned().collect()
+    }
+
     /// The templates, by name.
     #[must_use]
     pub fn templates(&self) -> Vec<TemplateView> {
-        let view = |template: &std::sync::Arc<crate::pool::PooledTemplate>| {
+        let view = |template: &Arc<crate::pool::PooledTemplate>| {
             let recipe = &template.source.recipe;
             TemplateView {
                 name: recipe.name.clone(),
@@ -55,6 +68,8 @@ impl Service {
                 memory_mib: recipe.memory_mib.into(),
                 disk_mib: recipe.scratch_mib,
                 is_default: recipe.name == self.config().default_template,
+                packages: Arc::clone(&template.source.image.packages),
+                root: recipe.root,
             }
         };
         let mut templates: Vec<_> = self.pool().templates().iter().map(view).collect();

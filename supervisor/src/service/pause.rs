@@ -15,6 +15,7 @@ use super::caller::{Caller, Scope};
 use super::create::AtTimeout;
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
+use super::keeper::Holdings;
 use super::registry::Service;
 use super::sandbox::{EndReason, Sandbox, SandboxState, SandboxView};
 
@@ -30,8 +31,17 @@ const LEAST_AGAIN: Duration = Duration::from_secs(60);
 /// A change of a machine's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transition {
-    Pause,
+    Pause(Keep),
     Resume,
+}
+
+/// What a pause keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// Everything: programs go on where they stood still.
+    Memory,
+    /// The disk alone: memory is given back, and resuming boots another machine.
+    Disk,
 }
 
 /// A transition that somebody asked a keeper for.
@@ -50,10 +60,25 @@ impl Service {
     /// See [`ServiceError`].
     pub async fn pause(&self, caller: &Caller, sandbox: &str) -> Result<SandboxView, ServiceError> {
         caller.require(Scope::Create)?;
-        self.alive(caller, sandbox)?.ask(Transition::Pause).await
+        self.alive(caller, sandbox)?.ask(Transition::Pause(Keep::Memory)).await
     }
 
-    /// Lets a paused sandbox run again. Resuming a running one is fine.
+    /// The same, but its disk alone is kept: its programs end, and its memory is the host's again. One that is paused
+    /// with its memory gives it back.
+    ///
+    /// # Errors
+    /// See [`ServiceError`]; where the guest refuses, it goes on without its programs.
+    pub async fn pause_without_memory(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+    ) -> Result<SandboxView, ServiceError> {
+        caller.require(Scope::Create)?;
+        self.alive(caller, sandbox)?.ask(Transition::Pause(Keep::Disk)).await
+    }
+
+    /// Lets a paused sandbox run again. Resuming a running one is fine. One whose memory was given back is booted, for
+    /// which there may be no room now.
     ///
     /// # Errors
     /// See [`ServiceError`].
@@ -73,28 +98,53 @@ impl Service {
     }
 
     /// Makes a transition. Only the sandbox's keeper calls this.
-    pub(super) async fn make_transition(&self, sandbox: &Sandbox, request: TransitionRequest) {
+    pub(super) async fn make_transition(
+        &self,
+        sandbox: &Sandbox,
+        holdings: &mut Holdings,
+        request: TransitionRequest,
+    ) {
         let TransitionRequest { transition, reply } = request;
         let done = match transition {
-            Transition::Pause => {
-                Change::begin(self, sandbox, "pause").done(self.pause_machine(sandbox).await)
-            }
+            Transition::Pause(keep) => self.make_pause(sandbox, holdings, keep).await,
             Transition::Resume => {
-                Change::begin(self, sandbox, "resume").done(self.resume_machine(sandbox).await)
+                let change = Change::begin(self, sandbox, "resume");
+                change.done(match holdings.stopped {
+                    None => self.resume_machine(sandbox).await,
+                    Some(_) => self.resume_from_disk(sandbox, holdings).await,
+                })
             }
         };
         let _ = reply.send(done);
+    }
+
+    async fn make_pause(
+        &self,
+        sandbox: &Sandbox,
+        holdings: &mut Holdings,
+        keep: Keep,
+    ) -> Result<SandboxView, ServiceError> {
+        match keep {
+            Keep::Memory => Change::begin(self, sandbox, "pause").done(self.pause_machine(sandbox).await),
+            Keep::Disk => {
+                let change = Change::begin(self, sandbox, "pause_without_memory");
+                change.done(self.pause_to_disk(sandbox, holdings).await)
+            }
+        }
     }
 
     /// Pauses a sandbox whose time to live is over, where that is what it was made for; whether it goes on. Only its
     /// keeper calls this.
     ///
     /// Nobody's call is cut off: while one is under way, the pause waits. Resumed, it has the time again that it had.
-    pub(super) async fn paused_at_timeout(&self, sandbox: &Sandbox) -> bool {
-        if sandbox.facts.at_timeout == AtTimeout::End {
-            return false;
-        }
-        let done = Change::begin(self, sandbox, "pause").done(self.pause_machine(sandbox).await);
+    pub(super) async fn paused_at_timeout(&self, sandbox: &Sandbox, holdings: &mut Holdings) -> bool {
+        let at_timeout = sandbox.lock().at_timeout;
+        let keep = match at_timeout {
+            AtTimeout::End => return false,
+            AtTimeout::Pause { .. } => Keep::Memory,
+            AtTimeout::PauseWithoutMemory => Keep::Disk,
+        };
+        let done = self.make_pause(sandbox, holdings, keep).await;
         let now = Instant::now();
         let mut inner = sandbox.lock();
         // The longest life counts here too.
@@ -118,30 +168,13 @@ impl Service {
     }
 
     async fn pause_machine(&self, sandbox: &Sandbox) -> Result<SandboxView, ServiceError> {
-        end_unread(sandbox).await;
-        {
-            let mut inner = sandbox.lock();
-            match inner.state {
-                SandboxState::Paused => {
-                    drop(inner);
-                    return Ok(sandbox.view());
-                }
-                // A program that stands still would look lost to who waits for it.
-                SandboxState::Running if inner.lifetime.under_way() > 0 => {
-                    return Err(ServiceError::UnderWay { calls: inner.lifetime.under_way() });
-                }
-                SandboxState::Running => {}
-                SandboxState::Ending | SandboxState::Ended => return Err(sandbox.over(&inner, false)),
-            }
-            // From here on no call gets in; the clocks stop with the processors.
-            let now = Instant::now();
-            inner.state = SandboxState::Paused;
-            inner.lifetime.pause(now);
-            sandbox.set_frozen(Some(now));
+        if !set_paused(sandbox).await? {
+            return Ok(sandbox.view());
         }
-        if let Err(error) = sandbox.vm.pause().await {
+        sandbox.set_frozen(Some(Instant::now()));
+        if let Err(error) = sandbox.vm().pause().await {
             // It may have stopped all the same.
-            match sandbox.vm.resume().await {
+            match sandbox.vm().resume().await {
                 Ok(()) => set_running(sandbox),
                 Err(_) => {
                     sandbox.want_end(EndReason::VmLost, "its machine could be neither paused nor resumed");
@@ -165,15 +198,15 @@ impl Service {
                 SandboxState::Ending | SandboxState::Ended => return Err(sandbox.over(&inner, false)),
             }
         }
-        if let Err(error) = sandbox.vm.resume().await {
+        if let Err(error) = sandbox.vm().resume().await {
             // It may run all the same.
-            if sandbox.vm.pause().await.is_err() {
+            if sandbox.vm().pause().await.is_err() {
                 sandbox.want_end(EndReason::VmLost, "its machine could be neither resumed nor paused");
             }
             return Err(ServiceError::Machine(error));
         }
         // Before a call gets in: the guest's clock has stood still with its processors.
-        if let Err(error) = sandbox.vm.agent().set_clock(SET_CLOCK).await {
+        if let Err(error) = sandbox.agent().set_clock(SET_CLOCK).await {
             if error.is_fatal() {
                 sandbox.want_end(EndReason::AgentLost, format!("it did not come back from a pause: {error}"));
                 return Err(sandbox.over(&sandbox.lock(), true));
@@ -186,11 +219,33 @@ impl Service {
     }
 }
 
+/// Lets no call in any more and stops the clocks; whether it was not so before.
+pub(super) async fn set_paused(sandbox: &Sandbox) -> Result<bool, ServiceError> {
+    end_unread(sandbox).await;
+    let mut inner = sandbox.lock();
+    match inner.state {
+        SandboxState::Paused => return Ok(false),
+        // A program that stands still would look lost to who waits for it.
+        SandboxState::Running if inner.lifetime.under_way() > 0 => {
+            return Err(ServiceError::UnderWay { calls: inner.lifetime.under_way() });
+        }
+        SandboxState::Running => {}
+        SandboxState::Ending | SandboxState::Ended => return Err(sandbox.over(&inner, false)),
+    }
+    inner.state = SandboxState::Paused;
+    inner.lifetime.pause(Instant::now());
+    Ok(true)
+}
+
 /// Resumes a sandbox that is paused and was made to be resumed by its use; any other stays as it is.
 pub(super) async fn wake(sandbox: &Sandbox) -> Result<(), ServiceError> {
-    let auto = sandbox.facts.at_timeout == AtTimeout::Pause { auto_resume: true };
-    let paused = sandbox.lock().state == SandboxState::Paused;
-    if auto && paused {
+    let wanted = {
+        let inner = sandbox.lock();
+        let auto = inner.at_timeout == AtTimeout::Pause { auto_resume: true };
+        // A boot is nothing that any request may cause.
+        auto && inner.state == SandboxState::Paused && !inner.without_memory
+    };
+    if wanted {
         sandbox.ask(Transition::Resume).await?;
     }
     Ok(())
@@ -224,10 +279,11 @@ async fn end_unread(sandbox: &Sandbox) {
     }
 }
 
-fn set_running(sandbox: &Sandbox) {
+pub(super) fn set_running(sandbox: &Sandbox) {
     let mut inner = sandbox.lock();
     if inner.state == SandboxState::Paused {
         inner.state = SandboxState::Running;
+        inner.without_memory = false;
         inner.lifetime.resume(Instant::now());
         sandbox.set_frozen(None);
     }

@@ -64,7 +64,8 @@ impl Service {
         };
         pause::wake(&sandbox).await?;
         let mut call = Call::begin(self, sandbox, "connect_port", &port.to_string())?.unremembered();
-        let opening = call.sandbox().vm.agent().connect_port(port, WITHIN);
+        let agent = call.sandbox().agent();
+        let opening = agent.connect_port(port, WITHIN);
         let opened = match call.wait(opening).await {
             Err(ServiceError::Agent(error)) if error.refusal() == Some(Refusal::NotFound) => {
                 Err(ServiceError::PortClosed { port })

@@ -237,9 +237,15 @@ impl Service {
 
     /// Sets aside a part of the tenant's quotas.
     pub(super) fn hold(&self, caller: &Caller, asked: Held) -> Result<QuotaHold, ServiceError> {
+        self.set_aside(&caller.tenant, caller.quotas, asked)?;
+        let (tenant, quotas) = (caller.tenant.clone(), caller.quotas);
+        Ok(QuotaHold { service: self.clone(), tenant, quotas, held: asked })
+    }
+
+    fn set_aside(&self, tenant: &str, quotas: Quotas, asked: Held) -> Result<(), ServiceError> {
         let mut sandboxes = self.lock();
-        let held = sandboxes.held.entry(caller.tenant.clone()).or_default();
-        let Quotas { sandboxes: most_sandboxes, milli_cpus, memory_mib, disk_mib } = caller.quotas;
+        let held = sandboxes.held.entry(tenant.to_owned()).or_default();
+        let Quotas { sandboxes: most_sandboxes, milli_cpus, memory_mib, disk_mib } = quotas;
         for (what, now, more, most) in [
             ("sandboxes", held.sandboxes, asked.sandboxes, most_sandboxes),
             ("thousandths of processors", held.milli_cpus, asked.milli_cpus, milli_cpus),
@@ -254,7 +260,21 @@ impl Service {
         held.milli_cpus += asked.milli_cpus;
         held.memory_mib += asked.memory_mib;
         held.disk_mib += asked.disk_mib;
-        Ok(QuotaHold { service: self.clone(), tenant: caller.tenant.clone(), held: asked })
+        Ok(())
+    }
+
+    fn give_back(&self, tenant: &str, given: Held) {
+        let mut sandboxes = self.lock();
+        if let Some(held) = sandboxes.held.get_mut(tenant) {
+            held.sandboxes -= given.sandboxes;
+            held.milli_cpus -= given.milli_cpus;
+            held.memory_mib -= given.memory_mib;
+            held.disk_mib -= given.disk_mib;
+            // Tenants come and go; who holds nothing is not remembered.
+            if *held == Held::default() {
+                sandboxes.held.remove(tenant);
+            }
+        }
     }
 
     /// Sandboxes that run now, by tenant.
@@ -306,21 +326,39 @@ impl Gone {
 pub(super) struct QuotaHold {
     service: Service,
     tenant: String,
+    /// What its tenant may have.
+    quotas: Quotas,
     held: Held,
+}
+
+impl QuotaHold {
+    /// Gives everything back but the place and the disk; what that was.
+    pub(super) fn keep_disk_alone(&mut self) -> Held {
+        let given = Held { sandboxes: 0, disk_mib: 0, ..self.held };
+        self.held = Held { milli_cpus: 0, memory_mib: 0, ..self.held };
+        self.service.give_back(&self.tenant, given);
+        given
+    }
+
+    /// Sets it aside once more; it is a hold of its own until they are [joined](Self::join).
+    pub(super) fn again(&self, asked: Held) -> Result<Self, ServiceError> {
+        self.service.set_aside(&self.tenant, self.quotas, asked)?;
+        let (service, tenant) = (self.service.clone(), self.tenant.clone());
+        Ok(Self { service, tenant, quotas: self.quotas, held: asked })
+    }
+
+    /// Both become one.
+    pub(super) fn join(&mut self, mut other: Self) {
+        let more = std::mem::take(&mut other.held);
+        self.held.sandboxes += more.sandboxes;
+        self.held.milli_cpus += more.milli_cpus;
+        self.held.memory_mib += more.memory_mib;
+        self.held.disk_mib += more.disk_mib;
+    }
 }
 
 impl Drop for QuotaHold {
     fn drop(&mut self) {
-        let mut sandboxes = self.service.lock();
-        if let Some(held) = sandboxes.held.get_mut(&self.tenant) {
-            held.sandboxes -= self.held.sandboxes;
-            held.milli_cpus -= self.held.milli_cpus;
-            held.memory_mib -= self.held.memory_mib;
-            held.disk_mib -= self.held.disk_mib;
-            // Tenants come and go; who holds nothing is not remembered.
-            if *held == Held::default() {
-                sandboxes.held.remove(&self.tenant);
-            }
-        }
+        self.service.give_back(&self.tenant, self.held);
     }
 }

@@ -10,11 +10,12 @@ mod refusal;
 mod view;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::create::AtTimeout;
 use super::detached::Jobs;
@@ -29,9 +30,11 @@ use super::lifetime::Lifetime;
 use super::live::LiveCall;
 use super::pause::{Transition, TransitionRequest};
 use super::timeline::Timeline;
+use super::turns::{self, ResultView, Turns};
+use crate::agent::{AgentClient, GuestPath};
 use crate::config::TemplateName;
 use crate::host::cgroup;
-use crate::network::Gate;
+use crate::network::{Gate, Grants};
 use crate::vm::Vm;
 
 pub use view::{SandboxLimitsView, SandboxUsage, SandboxView, StartView};
@@ -105,13 +108,16 @@ pub(super) struct SandboxFacts {
     pub limits: SandboxLimitsView,
     pub memory_mib: u64,
     pub created_at: SystemTime,
-    pub at_timeout: AtTimeout,
     /// Anybody who knows its name may connect to its ports.
     pub public_ports: bool,
     /// What programs that serve ports are told that they are called.
     pub host_mask: Option<String>,
     /// Its template and the token of who made it allow root in it.
     pub root: bool,
+    /// Where its result is to be.
+    pub result_path: Option<GuestPath>,
+    /// What is installed in its image, as `name version`.
+    pub packages: Arc<[String]>,
     pub start: StartView,
 }
 
@@ -122,7 +128,8 @@ const MAX_TRANSITIONS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Sandbox {
     pub facts: SandboxFacts,
-    pub vm: Arc<Vm>,
+    /// Its machine; another one after a pause that has kept its disk alone.
+    machine: RwLock<Arc<Vm>>,
     /// Its network.
     pub gate: Arc<Gate>,
     /// One span per sandbox; what is done in it is logged below it.
@@ -144,6 +151,12 @@ pub(super) struct Sandbox {
 pub(super) struct Inner {
     pub state: SandboxState,
     pub lifetime: Lifetime,
+    /// It is paused, and its memory was given back.
+    pub without_memory: bool,
+    /// What machines used that it had before.
+    pub machines_before: cgroup::Usage,
+    /// What happens when its time to live is over.
+    pub at_timeout: AtTimeout,
     pub timeline: Timeline,
     pub keys: Keys<Executed>,
     pub usage: SandboxUsage,
@@ -157,6 +170,8 @@ pub(super) struct Inner {
     pub history: History,
     /// Contexts of its code interpreter.
     pub contexts: Contexts,
+    /// Its turns, if they are bounded.
+    pub turns: Option<Turns>,
     wanted: Option<(EndReason, String)>,
     executions: u64,
 }
@@ -168,11 +183,16 @@ impl Sandbox {
         vm: Arc<Vm>,
         gate: Arc<Gate>,
         lifetime: Lifetime,
+        at_timeout: AtTimeout,
+        turns: Option<Turns>,
     ) -> (Self, mpsc::Receiver<TransitionRequest>) {
         let span = tracing::info_span!("sandbox", id = %facts.id, tenant = %facts.tenant);
         let inner = Inner {
             state: SandboxState::Running,
             lifetime,
+            without_memory: false,
+            machines_before: cgroup::Usage::default(),
+            at_timeout,
             timeline: Timeline::default(),
             keys: Keys::default(),
             usage: SandboxUsage::default(),
@@ -181,6 +201,7 @@ impl Sandbox {
             watchers: Watchers::default(),
             history: History::default(),
             contexts: Contexts::default(),
+            turns,
             wanted: None,
             executions: 0,
         };
@@ -188,7 +209,29 @@ impl Sandbox {
         let (inner, wake, ended) = (Mutex::new(inner), Notify::new(), watch::channel(None).0);
         let frozen = watch::channel(None).0;
         let created = Instant::now();
-        (Self { facts, vm, gate, span, created, inner, wake, transitions, ended, frozen }, asked)
+        let machine = RwLock::new(vm);
+        (Self { facts, machine, gate, span, created, inner, wake, transitions, ended, frozen }, asked)
+    }
+
+    /// Its machine. Of a sandbox that is paused without its memory, the one it had.
+    pub(super) fn vm(&self) -> Arc<Vm> {
+        Arc::clone(&self.machine.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The agent in its machine.
+    pub(super) fn agent(&self) -> AgentClient {
+        self.vm().agent().clone()
+    }
+
+    /// Gives it another machine. Only the keeper calls this, while no call is under way.
+    pub(super) fn set_vm(&self, vm: Arc<Vm>) {
+        *self.machine.write().unwrap_or_else(PoisonError::into_inner) = vm;
+    }
+
+    /// Serves the network of its machine, until that ends.
+    pub(super) fn serve_network(&self) {
+        let serve = Arc::clone(&self.gate).serve(self.agent().take_streams());
+        tokio::spawn(serve.instrument(self.span.clone()));
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -274,9 +317,10 @@ impl Sandbox {
     /// Brings what the host counts up to date.
     pub(super) async fn refresh(&self) {
         if self.end().is_none() {
-            let machine = self.vm.usage().await;
+            let machine = self.vm().usage().await;
             if machine != cgroup::Usage::default() {
-                self.lock().usage.machine = machine;
+                let mut inner = self.lock();
+                inner.usage.machine = machine.after(inner.machines_before);
             }
         }
     }
@@ -287,7 +331,7 @@ impl Sandbox {
         let inner = self.lock();
         let end = self.end();
         let alive = end.is_none();
-        let network = self.gate.summary();
+        let (network, grants) = (self.gate.summary(), self.gate.grants());
         let running = if alive { inner.lifetime.ran(now) } else { inner.usage.running };
         // Counted from the creation unless the host's clock was set, by a second or more: told twice, it is the same.
         let counted = self.facts.created_at + now.saturating_duration_since(self.created);
@@ -303,23 +347,35 @@ impl Sandbox {
             tenant: self.facts.tenant.clone(),
             template: self.facts.template.clone(),
             state: inner.state,
+            without_memory: inner.without_memory,
             end,
             created_at: self.facts.created_at,
             expires_at,
             idle_timeout: inner.lifetime.idle(),
-            at_timeout: self.facts.at_timeout,
+            at_timeout: inner.at_timeout,
             metadata: self.facts.metadata.clone(),
             limits: self.facts.limits,
             usage: SandboxUsage {
                 running,
                 connections: network.connections,
                 connections_denied: network.denied,
+                network_requests: self.gate.requests(),
                 network_bytes_up: network.up,
                 network_bytes_down: network.down,
+                gateway_requests: grants.map(Grants::requests).unwrap_or_default(),
+                gateway_cost: grants.map(Grants::cost).unwrap_or_default(),
                 ..inner.usage
             },
             start: self.facts.start.clone(),
             network: self.gate.policy().name().to_owned(),
+            gateway: grants.map(Grants::operations).unwrap_or_default(),
+            gateway_budget: grants.and_then(Grants::budget),
+            turns: inner.turns.map(Turns::view),
+            result: self
+                .facts
+                .result_path
+                .as_ref()
+                .map(|path| ResultView { path: turns::shown(path), exists: None }),
         }
     }
 }

@@ -6,14 +6,15 @@ use tokio::time::Instant;
 
 use super::call::Change;
 use super::caller::{Caller, Scope};
+use super::create::AtTimeout;
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
 use super::registry::Service;
 use super::sandbox::{Sandbox, SandboxState, SandboxView};
 
 impl Service {
-    /// Sets the time to live, the idle timeout, or both; `None` leaves one as it is, an idle timeout of zero removes
-    /// it. The longest life counts from the creation on.
+    /// Sets the time to live, the idle timeout, and what happens when the first is over; `None` leaves one as it is, an
+    /// idle timeout of zero removes it. The longest life counts from the creation on.
     ///
     /// # Errors
     /// See [`ServiceError`].
@@ -23,11 +24,12 @@ impl Service {
         sandbox: &str,
         ttl: Option<Duration>,
         idle: Option<Duration>,
+        at_timeout: Option<AtTimeout>,
     ) -> Result<SandboxView, ServiceError> {
         caller.require(Scope::Create)?;
         let sandbox = self.alive(caller, sandbox)?;
         let change = Change::begin(self, &sandbox, "set_timeout");
-        change.done(self.set_timeout_alive(&sandbox, ttl, idle))
+        change.done(self.set_timeout_alive(&sandbox, ttl, idle, at_timeout))
     }
 
     fn set_timeout_alive(
@@ -35,6 +37,7 @@ impl Service {
         sandbox: &Sandbox,
         ttl: Option<Duration>,
         idle: Option<Duration>,
+        at_timeout: Option<AtTimeout>,
     ) -> Result<SandboxView, ServiceError> {
         let now = Instant::now();
         {
@@ -54,6 +57,9 @@ impl Service {
             }
             if let Some(ttl) = ttl {
                 inner.lifetime.set_ttl(now, ttl);
+            }
+            if let Some(at_timeout) = at_timeout {
+                inner.at_timeout = at_timeout;
             }
         }
         sandbox.wake();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 
@@ -15,6 +16,8 @@ pub struct Artifact {
     pub path: PathBuf,
     /// Its SHA-256, from its manifest.
     pub sha256: String,
+    /// What is installed in it, as `name version`, from its manifest; empty where that does not tell.
+    pub packages: Arc<[String]>,
 }
 
 /// The directories with built files; the first that has one wins.
@@ -27,6 +30,8 @@ pub struct Artifacts {
 struct BuiltManifest {
     sha256: String,
     size_bytes: u64,
+    #[serde(default)]
+    packages: Vec<String>,
 }
 
 impl Artifacts {
@@ -96,5 +101,5 @@ fn find(what: &str, dir: &Path, file: &str, hint: &str) -> Result<Artifact, Stor
             format!("{file} has {size} bytes instead of {}", built.size_bytes),
         ));
     }
-    Ok(Artifact { path, sha256: built.sha256 })
+    Ok(Artifact { path, sha256: built.sha256, packages: built.packages.into() })
 }

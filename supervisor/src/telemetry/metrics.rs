@@ -43,6 +43,11 @@ struct Reason {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Diagnosis {
+    code: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Call {
     method: &'static str,
     code: &'static str,
@@ -56,6 +61,17 @@ struct Method {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Way {
     direction: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GatewayCall {
+    service: String,
+    outcome: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GatewayService {
+    service: String,
 }
 
 /// Which way bytes went, seen from the service.
@@ -120,6 +136,7 @@ pub struct Metrics {
     sandboxes: Family<State, Gauge>,
     executions: Family<Outcome, Counter>,
     execution_seconds: Histogram,
+    diagnoses: Family<Diagnosis, Counter>,
     rejections: Family<Reason, Counter>,
     cpu_seconds: Gauge<f64, std::sync::atomic::AtomicU64>,
     memory_bytes: Gauge,
@@ -128,6 +145,9 @@ pub struct Metrics {
     bytes: Family<Way, Counter>,
     connections: Family<Outcome, Counter>,
     network_bytes: Family<Way, Counter>,
+    network_requests: Counter,
+    gateway_requests: Family<GatewayCall, Counter>,
+    gateway_cost: Family<GatewayService, Counter>,
     audit_lost: Counter,
 }
 
@@ -150,6 +170,7 @@ impl Metrics {
             sandboxes: Family::default(),
             executions: Family::default(),
             execution_seconds: Seconds.new_metric(),
+            diagnoses: Family::default(),
             rejections: Family::default(),
             cpu_seconds: Gauge::default(),
             memory_bytes: Gauge::default(),
@@ -158,6 +179,9 @@ impl Metrics {
             bytes: Family::default(),
             connections: Family::default(),
             network_bytes: Family::default(),
+            network_requests: Counter::default(),
+            gateway_requests: Family::default(),
+            gateway_cost: Family::default(),
             audit_lost: Counter::default(),
         };
         let to = &mut metrics.registry;
@@ -174,6 +198,7 @@ impl Metrics {
         to.register("sandboxes", "Sandboxes that exist", metrics.sandboxes.clone());
         to.register("executions", "Executions that ended, by outcome", metrics.executions.clone());
         to.register("execution_seconds", "Time executions took", metrics.execution_seconds.clone());
+        to.register("diagnoses", "What went wrong in executions, by code", metrics.diagnoses.clone());
         to.register("rejections", "Requests that were turned away", metrics.rejections.clone());
         to.register(
             "cgroup_cpu_seconds",
@@ -193,6 +218,21 @@ impl Metrics {
             "network_bytes",
             "Bytes of sandboxes' connections to the outside",
             metrics.network_bytes.clone(),
+        );
+        to.register(
+            "network_requests",
+            "Requests of plain HTTP of sandboxes to the outside that were let through",
+            metrics.network_requests.clone(),
+        );
+        to.register(
+            "gateway_requests",
+            "Requests of sandboxes to the gateway, by service and by what became of them",
+            metrics.gateway_requests.clone(),
+        );
+        to.register(
+            "gateway_cost",
+            "What sandboxes have spent at the gateway, in the operator's units",
+            metrics.gateway_cost.clone(),
         );
         to.register(
             "audit_lost",
@@ -217,6 +257,11 @@ impl Metrics {
     pub fn execution(&self, outcome: &'static str, took: Duration) {
         self.executions.get_or_create(&Outcome { outcome }).inc();
         self.execution_seconds.observe(took.as_secs_f64());
+    }
+
+    /// Something went wrong in an execution.
+    pub fn diagnosed(&self, code: &'static str) {
+        self.diagnoses.get_or_create(&Diagnosis { code }).inc();
     }
 
     /// A request was turned away.
@@ -246,6 +291,21 @@ impl Metrics {
         for (direction, bytes) in [("up", up), ("down", down)] {
             self.network_bytes.get_or_create(&Way { direction }).inc_by(bytes);
         }
+    }
+
+    /// A request of plain HTTP was let through.
+    pub fn network_request(&self) {
+        self.network_requests.inc();
+    }
+
+    /// A request of a sandbox to the gateway was decided about: `service` is one of the operator's, `outcome` is passed,
+    /// failed, or why it was denied.
+    pub fn gateway(&self, service: &str, outcome: &str, cost: u64) {
+        let (service, outcome) = (service.to_owned(), outcome.to_owned());
+        if cost > 0 {
+            self.gateway_cost.get_or_create(&GatewayService { service: service.clone() }).inc_by(cost);
+        }
+        self.gateway_requests.get_or_create(&GatewayCall { service, outcome }).inc();
     }
 
     /// How things stand now. A template that is no longer named is no longer shown.

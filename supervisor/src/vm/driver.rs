@@ -6,18 +6,29 @@
 //!    └─────────┴─ the monitor dies ──────────────────▶ ended: lost
 //! ```
 
+use std::fmt;
+use std::io;
+
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument as _;
 
 use super::id::VmId;
+use super::kept::KeptDisk;
 use super::phases::release;
 use super::workdir::WorkDir;
 use crate::engine::{EngineError, Machine, SnapshotFiles};
 use crate::host::cgroup::{Cgroup, CgroupError, CpuQuota, CpuWeight, Usage};
 use crate::host::process::ExitReport;
+use crate::host::untrusted::printable;
 
 /// Requests that may wait for the driver.
 const BACKLOG: usize = 8;
+/// What a kernel prints when it gives up, before the reason.
+const PANIC: &str = "Kernel panic - not syncing: ";
+/// Bytes that a caller is shown of what a guest printed.
+const MAX_SHOWN: usize = 200;
+/// Bytes of it in the log.
+const MAX_LOGGED: usize = 4096;
 
 /// Where a machine is in its life.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +57,23 @@ pub enum Death {
     },
 }
 
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Lost { report, out_of_memory, last_words } = self else {
+            return f.write_str("its machine was stopped");
+        };
+        if *out_of_memory {
+            return write!(f, "the machine ran into its memory limit on the host and {report}");
+        }
+        match last_words.lines().rev().find_map(|line| line.split_once(PANIC)) {
+            Some((_, why)) => {
+                write!(f, "the kernel of its machine panicked: {}", printable(why.trim(), MAX_SHOWN))
+            }
+            None => write!(f, "the monitor of its machine {report}"),
+        }
+    }
+}
+
 /// What a driver can be asked.
 pub(super) enum Request {
     Pause(oneshot::Sender<Result<(), EngineError>>),
@@ -55,6 +83,8 @@ pub(super) enum Request {
     LastWords(oneshot::Sender<String>),
     RaiseCpuWeight(Option<CpuQuota>, oneshot::Sender<Result<(), CgroupError>>),
     Stop,
+    /// The disk outlives the machine.
+    StopKeepingDisk(oneshot::Sender<io::Result<KeptDisk>>),
 }
 
 /// The handle's end of a driver.
@@ -89,6 +119,7 @@ impl Driver {
     }
 
     async fn run(mut self) {
+        let mut keeper = None;
         let death = loop {
             let request = tokio::select! {
                 request = self.requests.recv() => request,
@@ -124,10 +155,19 @@ impl Driver {
                     self.machine.kill().await;
                     break Death::Stopped;
                 }
+                Some(Request::StopKeepingDisk(reply)) => {
+                    self.machine.kill().await;
+                    keeper = Some(reply);
+                    break Death::Stopped;
+                }
             }
         };
         let Self { machine, cgroup, work_dir, state, .. } = self;
         drop(machine);
+        if let Some(reply) = keeper {
+            // Whoever has gone drops the disk, which removes it.
+            let _ = reply.send(KeptDisk::take(work_dir.path()).await);
+        }
         release(cgroup, work_dir).await;
         // Published last: who sees the end finds nothing left.
         state.send_replace(VmState::Ended(death));
@@ -149,7 +189,37 @@ impl Driver {
     fn lost(&self, report: ExitReport) -> Death {
         let out_of_memory = self.cgroup.usage().oom_kills.is_some_and(|kills| kills > 0);
         let last_words = self.machine.last_words();
-        tracing::warn!(%report, out_of_memory, "the machine was lost");
+        let from = last_words.floor_char_boundary(last_words.len().saturating_sub(MAX_LOGGED));
+        let shown = printable(&last_words[from..], 2 * MAX_LOGGED);
+        tracing::warn!(%report, out_of_memory, last_words = shown, "the machine was lost");
         Death::Lost { report, out_of_memory, last_words }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is said of a machine's end.
+
+    use super::*;
+
+    fn lost(out_of_memory: bool, last_words: &str) -> String {
+        let report = ExitReport::Exited { code: 0 };
+        Death::Lost { report, out_of_memory, last_words: last_words.to_owned() }.to_string()
+    }
+
+    #[test]
+    fn a_panic_of_the_guest_is_told_as_one_in_bounded_words() {
+        assert_eq!(lost(false, "hello"), "the monitor of its machine exited with code 0");
+        let console = "[   1.5] Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b\r\n[   1.6] CPU: 0";
+        assert_eq!(
+            lost(false, console),
+            "the kernel of its machine panicked: Attempted to kill init! exitcode=0x0000000b"
+        );
+        let hostile = lost(false, &format!("{PANIC}\u{1b}[2J{}", "x".repeat(100_000)));
+        assert!(hostile.len() < 300 && !hostile.contains('\u{1b}'), "{hostile}");
+        assert!(
+            lost(true, console).starts_with("the machine ran into its memory limit"),
+            "the host knows better"
+        );
     }
 }

@@ -7,8 +7,20 @@ use crate::agent::{EnvVar, RestoreRequest, SandboxLimits, Scratch};
 /// Bytes of entropy every clone gets.
 const ENTROPY: usize = 64;
 /// The scratch disk as the guest sees it.
-const SCRATCH_DEVICE: &str = "/dev/vdb";
+pub(super) const SCRATCH_DEVICE: &str = "/dev/vdb";
 const SCRATCH_FSTYPE: &str = "ext4";
+
+/// What a guest does about its scratch disk. One that boots lays it over the writable directories.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ScratchMount {
+    /// Nothing: a clone wakes up with its copy of the disk already in place.
+    #[default]
+    InPlace,
+    /// It is empty.
+    Blank,
+    /// It has what an earlier machine was stopped with, the machine's names among it.
+    Kept,
+}
 
 /// Who a machine is and what it may use, as its guest is told.
 #[derive(Debug, Clone, Default)]
@@ -22,9 +34,8 @@ pub struct Identity {
     /// A template's clock runs a day behind: when a clone's clock is set right, everything in the guest that
     /// reseeds itself by time, OpenSSL's generators for one, sees that its seed has expired.
     pub clock_behind: Duration,
-    /// Lay the scratch disk over the writable directories. Done once, when a machine boots: a clone wakes up
-    /// with its copy of the disk already in place.
-    pub mount_scratch: bool,
+    /// What the guest does about its scratch disk.
+    pub scratch: ScratchMount,
     /// Whether programs may become root by themselves, where the image has something like sudo.
     pub root: bool,
 }
@@ -37,14 +48,21 @@ impl Identity {
         let id = (u128::from(getrandom::u64()?) << 64) | u128::from(getrandom::u64()?);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let clock = now.saturating_sub(self.clock_behind);
+        let kept = self.scratch == ScratchMount::Kept;
+        let (hostname, machine_id) = match kept {
+            true => (String::new(), String::new()),
+            false => (format!("sandbox-{:08x}", getrandom::u32()?), format!("{id:032x}")),
+        };
         Ok(RestoreRequest {
             entropy: entropy.into(),
             unix_nanos: u64::try_from(clock.as_nanos()).unwrap_or(u64::MAX),
-            hostname: format!("sandbox-{:08x}", getrandom::u32()?),
-            machine_id: format!("{id:032x}"),
-            scratch: self
-                .mount_scratch
-                .then(|| Scratch { device: SCRATCH_DEVICE.into(), fstype: SCRATCH_FSTYPE.into() }),
+            hostname,
+            machine_id,
+            scratch: (self.scratch != ScratchMount::InPlace).then(|| Scratch {
+                device: SCRATCH_DEVICE.into(),
+                fstype: SCRATCH_FSTYPE.into(),
+                kept,
+            }),
             limits: Some(self.limits),
             env: self.env.clone(),
             renew: false,
@@ -78,7 +96,7 @@ mod tests {
             limits: SandboxLimits::default(),
             env: Vec::new(),
             clock_behind: Duration::ZERO,
-            mount_scratch: false,
+            scratch: ScratchMount::InPlace,
             root: false,
         };
         let requests = [

@@ -1,5 +1,6 @@
 //! A machine in use: the agent in it, and the driver under it.
 
+use std::io;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -9,6 +10,7 @@ use super::driver::{Death, DriverHandle, Request, VmState};
 use super::error::StartError;
 use super::gate::Identity;
 use super::id::VmId;
+use super::kept::KeptDisk;
 use crate::agent::{AgentClient, AgentError, RestoreRequest};
 use crate::engine::{EngineError, Operation, SnapshotFiles, Timings};
 use crate::host::cgroup::{CpuQuota, Usage};
@@ -172,6 +174,16 @@ impl Vm {
         // A driver that is gone already has cleaned up.
         let _ = self.driver.requests.send(Request::Stop).await;
         self.ended().await
+    }
+
+    /// Stops it as [`end`](Self::end) does, and keeps its scratch disk. The guest has left everything on it before.
+    ///
+    /// # Errors
+    /// When the machine was gone before, or its disk could not be kept: it is gone too then.
+    pub async fn end_keeping_disk(&self) -> io::Result<KeptDisk> {
+        let kept = self.ask(Operation::Pause, Request::StopKeepingDisk).await;
+        self.ended().await;
+        kept.map_err(io::Error::other)?
     }
 
     /// Closes the conversation, so that the machine can be frozen without a connection in its memory.

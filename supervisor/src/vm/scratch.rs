@@ -20,6 +20,8 @@ pub enum ScratchPlan {
     },
     /// A copy of a template's.
     CopyOf(PathBuf),
+    /// The one an earlier machine was stopped with, under a second name.
+    Kept(PathBuf),
 }
 
 /// Makes the scratch disk, on a thread that may block. It holds the directories: where the start is given up meanwhile,
@@ -39,6 +41,7 @@ pub(super) async fn make(
                 maker.make(mib, &target).map(|()| target)
             }
             ScratchPlan::CopyOf(source) => scratch::copy(&source, &own).map(|()| own),
+            ScratchPlan::Kept(source) => scratch::link(&source, &own).map(|()| own),
         };
         scratch.map(|scratch| (work_dir, scratch))
     });

@@ -10,9 +10,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::error::StartError;
-use super::gate::Identity;
+use super::gate::{Identity, SCRATCH_DEVICE, ScratchMount};
 use super::handle::Vm;
 use super::host::VmHost;
+use super::kept::KeptDisk;
 use super::phases::{Plan, Reserved};
 use super::scratch::ScratchPlan;
 use super::working_set::{self, First};
@@ -189,6 +190,27 @@ impl TemplateSource {
         running.connect().await?.open_gate(identity).await
     }
 
+    /// Boots a machine with the disk that an earlier one was stopped with. The disk is kept, also when this fails: who
+    /// has the machine lets go of it.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn boot_again(
+        &self,
+        host: &VmHost,
+        plan: Plan,
+        identity: &Identity,
+        disk: &KeptDisk,
+    ) -> Result<Vm, StartError> {
+        let plan = Plan { scratch: ScratchPlan::Kept(disk.path()), ..plan };
+        let identity = Identity { scratch: ScratchMount::Kept, ..identity.clone() };
+        let reserved = Reserved::reserve(host, &plan).await?;
+        let mut args = self.recipe.kernel_args.clone();
+        args.push(format!("rekindle.disk={SCRATCH_DEVICE}"));
+        let running = reserved.launch(host, self.kernel.path.clone(), args, None).await?;
+        running.connect().await?.open_gate(&identity).await
+    }
+
     /// Builds the snapshot and publishes it in `store`.
     ///
     /// # Errors
@@ -203,7 +225,7 @@ impl TemplateSource {
         progress(BuildStep::Boot);
         let identity = Identity {
             clock_behind: CLOCK_BEHIND,
-            mount_scratch: true,
+            scratch: ScratchMount::Blank,
             env: template_environment(),
             ..Identity::default()
         };

@@ -80,6 +80,7 @@ pub async fn over_tls_a_valid_token_is_needed_and_every_refusal_sounds_the_same(
         scopes: ALL.to_vec(),
         quota: Quota::default(),
         networks: Vec::new(),
+        gateway: Vec::new(),
         root: true,
         expires: Some("2020-01-01T00:00:00Z".parse().expect("a time")),
     };
@@ -235,13 +236,21 @@ async fn scopes_are_asked_call_by_call() {
         client.sandboxes.get(v1::GetSandboxRequest { sandbox: sandbox() }).await.expect("any scope may look");
         client.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect("any scope may look");
         client.host.list_templates(v1::ListTemplatesRequest {}).await.expect("any scope may look");
-        let longer =
-            v1::SetSandboxTimeoutRequest { sandbox: sandbox(), ttl: millis(60_000), idle_timeout: None };
+        let longer = v1::SetSandboxTimeoutRequest {
+            sandbox: sandbox(),
+            ttl: millis(60_000),
+            idle_timeout: None,
+            ..Default::default()
+        };
         let calls = [
             (may_create, client.sandboxes.set_timeout(longer).await.map(drop)),
             (
                 may_create,
-                client.sandboxes.pause(v1::PauseSandboxRequest { sandbox: sandbox() }).await.map(drop),
+                client
+                    .sandboxes
+                    .pause(v1::PauseSandboxRequest { sandbox: sandbox(), ..Default::default() })
+                    .await
+                    .map(drop),
             ),
             (
                 may_create,
@@ -325,13 +334,17 @@ async fn another_tenants_sandbox_is_as_unknown_as_one_that_never_was() {
                 })
                 .await
                 .map(drop),
-            spy.sandboxes.pause(v1::PauseSandboxRequest { sandbox: s() }).await.map(drop),
+            spy.sandboxes
+                .pause(v1::PauseSandboxRequest { sandbox: s(), ..Default::default() })
+                .await
+                .map(drop),
             spy.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: s() }).await.map(drop),
             spy.sandboxes
                 .set_timeout(v1::SetSandboxTimeoutRequest {
                     sandbox: s(),
                     ttl: millis(1),
                     idle_timeout: None,
+                    ..Default::default()
                 })
                 .await
                 .map(drop),
@@ -377,7 +390,11 @@ async fn another_tenants_sandbox_is_as_unknown_as_one_that_never_was() {
         spy.sandboxes.watch(v1::WatchSandboxesRequest::default()).await.expect("watches").into_inner();
     let mut all =
         admin.sandboxes.watch(v1::WatchSandboxesRequest::default()).await.expect("watches").into_inner();
-    owner.sandboxes.pause(v1::PauseSandboxRequest { sandbox: id.clone() }).await.expect("paused");
+    owner
+        .sandboxes
+        .pause(v1::PauseSandboxRequest { sandbox: id.clone(), ..Default::default() })
+        .await
+        .expect("paused");
     owner.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: id.clone() }).await.expect("resumed");
     let (own, _) = place.sandbox(&mut spy).await;
     let first = in_time("an event", seen.message()).await.expect("watches").expect("an event");

@@ -62,7 +62,12 @@ async fn a_running_program_is_no_idleness_and_its_end_is() {
     let mut client = place.client().await;
     let (id, _) = place.sandbox(&mut client).await;
     let execution = started(&mut client, with_input(&id, "cat")).await;
-    let set = v1::SetSandboxTimeoutRequest { sandbox: id.clone(), ttl: None, idle_timeout: millis(50) };
+    let set = v1::SetSandboxTimeoutRequest {
+        sandbox: id.clone(),
+        ttl: None,
+        idle_timeout: millis(50),
+        ..Default::default()
+    };
     client.sandboxes.set_timeout(set).await.expect("set");
     // The end of another call does not start the clock.
     assert_eq!(output(&mut client, &id, "echo alive").await, "alive\n");
@@ -89,7 +94,7 @@ async fn a_pause_freezes_it_and_who_looks_on_goes_on_looking() {
     let execution = started(&mut client, with_input(&id, "echo x; cat; fail 4")).await;
     let mut events = attach(&mut client, &id, &execution).await;
     assert_eq!(next(&mut events).await.expect("printed"), Some(Event::Stdout("x\n".into())));
-    let pause = v1::PauseSandboxRequest { sandbox: id.clone() };
+    let pause = v1::PauseSandboxRequest { sandbox: id.clone(), ..Default::default() };
     in_time("paused", client.sandboxes.pause(pause)).await.expect("no call is under way");
     assert!(place.machine().is_paused());
     let sent = client.executions.send_input(input(&id, &execution, "no", true)).await;
@@ -118,7 +123,7 @@ async fn nothing_is_heard_of_a_program_while_its_sandbox_is_paused() {
     let mut client = place.client().await;
     let (id, guest) = place.sandbox(&mut client).await;
     let execution = started(&mut client, start(&id, "sleep 300; echo late")).await;
-    let pause = v1::PauseSandboxRequest { sandbox: id.clone() };
+    let pause = v1::PauseSandboxRequest { sandbox: id.clone(), ..Default::default() };
     in_time("paused", client.sandboxes.pause(pause)).await.expect("no call is under way");
     // The processors of this guest are no real ones and go on.
     let before = list(&mut client, &id).await.remove(0);

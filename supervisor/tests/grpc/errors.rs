@@ -235,7 +235,7 @@ async fn lives(place: &Place, client: &mut Client, table: &mut Table) {
     client.sandboxes.execute(keyed("echo a")).await.expect("ran");
     table.take(client.sandboxes.execute(keyed("echo b")).await, ErrorReason::KeyReused, false);
     place.engine.inject(Operation::Pause, Fault::Fail("no".into()));
-    let pause = || v1::PauseSandboxRequest { sandbox: id.clone() };
+    let pause = || v1::PauseSandboxRequest { sandbox: id.clone(), ..Default::default() };
     table.take(client.sandboxes.pause(pause()).await, ErrorReason::Internal, false);
     client.sandboxes.pause(pause()).await.expect("paused");
     table.take(client.sandboxes.execute(shell(&id, "true")).await, ErrorReason::SandboxPaused, false);
@@ -250,7 +250,7 @@ async fn lives(place: &Place, client: &mut Client, table: &mut Table) {
         });
         until("running", || guest.running() == 1).await;
         table.take(
-            client.sandboxes.pause(v1::PauseSandboxRequest { sandbox: id }).await,
+            client.sandboxes.pause(v1::PauseSandboxRequest { sandbox: id, ..Default::default() }).await,
             ErrorReason::Busy,
             true,
         );
@@ -280,7 +280,10 @@ async fn lives(place: &Place, client: &mut Client, table: &mut Table) {
         place.service.watch(&rekindle::service::Caller::local(), query(watch)).await.expect("watches");
     for _ in 0..1100 {
         let ttl = Some(Duration::from_secs(60));
-        place.service.set_timeout(&rekindle::service::Caller::local(), &id, ttl, None).expect("changed");
+        place
+            .service
+            .set_timeout(&rekindle::service::Caller::local(), &id, ttl, None, None)
+            .expect("changed");
     }
     // Over the wire in `watch.rs`; the reason is the service's.
     let lagged = watch.next().await.expect_err("it was too slow");
@@ -301,6 +304,14 @@ async fn rootless(table: &mut Table) {
     table.take(client.sandboxes.execute(request).await, ErrorReason::RootForbidden, false);
 }
 
+/// A sandbox that has had its only turn.
+async fn spent(place: &Place, client: &mut Client, table: &mut Table) {
+    let once = v1::CreateSandboxRequest { max_turns: 1, ..Default::default() };
+    let (id, _) = place.sandbox_with(client, once).await;
+    client.sandboxes.execute(shell(&id, "true")).await.expect("a turn");
+    table.take(client.sandboxes.execute(shell(&id, "true")).await, ErrorReason::TurnsSpent, false);
+}
+
 #[tokio::test]
 async fn every_reason_is_brought_about_with_its_code_and_its_detail() {
     let mut table = Table::default();
@@ -313,6 +324,7 @@ async fn every_reason_is_brought_about_with_its_code_and_its_detail() {
     lives(&place, &mut client, &mut table).await;
     hosts(&mut table).await;
     rootless(&mut table).await;
+    spent(&place, &mut client, &mut table).await;
     callers(dir.path(), &mut table).await;
     let reasons = (0..1000).filter_map(|number| ErrorReason::try_from(number).ok());
     for reason in reasons {

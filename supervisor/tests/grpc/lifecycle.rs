@@ -243,16 +243,16 @@ async fn a_timeout_can_be_changed_within_the_longest_life() {
     pause();
     advance(30 * SECOND).await;
     service
-        .set_timeout(&caller, made.id.as_str(), Some(71 * SECOND), None)
+        .set_timeout(&caller, made.id.as_str(), Some(71 * SECOND), None, None)
         .expect_err("100 from its creation");
-    service.set_timeout(&caller, made.id.as_str(), Some(60 * SECOND), None).expect("within");
+    service.set_timeout(&caller, made.id.as_str(), Some(60 * SECOND), None, None).expect("within");
     advance(59 * SECOND).await;
     assert_eq!(state(service, &made).await, RUNNING, "its first 40 seconds no longer count");
-    service.set_timeout(&caller, made.id.as_str(), None, Some(3 * SECOND)).expect("an idle timeout");
-    service.set_timeout(&caller, made.id.as_str(), Some(10 * SECOND), None).expect("still within");
+    service.set_timeout(&caller, made.id.as_str(), None, Some(3 * SECOND), None).expect("an idle timeout");
+    service.set_timeout(&caller, made.id.as_str(), Some(10 * SECOND), None, None).expect("still within");
     advance(4 * SECOND).await;
     assert_eq!(ended(service, &made).await, EndReason::Idle);
-    service.set_timeout(&caller, made.id.as_str(), Some(SECOND), None).expect_err("too late");
+    service.set_timeout(&caller, made.id.as_str(), Some(SECOND), None, None).expect_err("too late");
 }
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn over_the_wire_a_pause_is_refused_while_busy_and_calls_are_while_paused(
     let place = Place::new().await;
     let mut client = place.client().await;
     let (id, guest) = place.sandbox(&mut client).await;
-    let pause = || v1::PauseSandboxRequest { sandbox: id.clone() };
+    let pause = || v1::PauseSandboxRequest { sandbox: id.clone(), ..Default::default() };
     let busy = tokio::spawn({
         let (mut client, request) = (client.clone(), shell(&id, "sleep 600000"));
         async move { client.sandboxes.execute(request).await }
@@ -314,7 +314,12 @@ async fn over_the_wire_time_runs_out_for_the_call_under_way_too() {
     let cut = tokio::time::timeout(SOON, call).await.expect("in time");
     let detail = refused(cut, Code::Unavailable, ErrorReason::SandboxEnded);
     assert_eq!(detail.end.expect("how").reason(), v1::SandboxEndReason::Expired);
-    let beyond = v1::SetSandboxTimeoutRequest { sandbox: id, ttl: millis(1000), idle_timeout: None };
+    let beyond = v1::SetSandboxTimeoutRequest {
+        sandbox: id,
+        ttl: millis(1000),
+        idle_timeout: None,
+        ..Default::default()
+    };
     refused(client.sandboxes.set_timeout(beyond).await, Code::FailedPrecondition, ErrorReason::SandboxEnded);
 }
 
@@ -374,13 +379,19 @@ async fn an_idle_timeout_can_be_set_changed_and_removed() {
         (None, None),
         (millis(1_000_000), millis(1_000_000)),
     ] {
-        let request = v1::SetSandboxTimeoutRequest { sandbox: id.clone(), ttl: None, idle_timeout: asked };
+        let request = v1::SetSandboxTimeoutRequest {
+            sandbox: id.clone(),
+            ttl: None,
+            idle_timeout: asked,
+            ..Default::default()
+        };
         let set = client.sandboxes.set_timeout(request).await.expect("set").into_inner();
         assert_eq!(set.idle_timeout, then, "after {asked:?}");
     }
     let negative = Some(rekindle_api::Duration { seconds: -1, nanos: 0 });
     for (ttl, idle_timeout) in [(negative, None), (None, negative), (millis(0), None)] {
-        let request = v1::SetSandboxTimeoutRequest { sandbox: id.clone(), ttl, idle_timeout };
+        let request =
+            v1::SetSandboxTimeoutRequest { sandbox: id.clone(), ttl, idle_timeout, ..Default::default() };
         refused(
             client.sandboxes.set_timeout(request).await,
             Code::InvalidArgument,

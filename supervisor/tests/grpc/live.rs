@@ -41,7 +41,7 @@ impl Live {
     }
 
     /// Everything printed, and the end.
-    async fn rest(mut self) -> Result<(Vec<u8>, v1::ExecuteResponse), Status> {
+    pub async fn rest(mut self) -> Result<(Vec<u8>, v1::ExecuteResponse), Status> {
         let mut printed = Vec::new();
         loop {
             match self.next().await? {

@@ -102,6 +102,10 @@ async fn a_token_chooses_among_the_policies_it_names_and_has_none_otherwise() {
         let mut client = place.client_with(Some(secret)).await;
         let created = client.sandboxes.create(under(asked)).await;
         assert_eq!(created.is_ok(), may, "{asked}");
+        // What may be chosen is told, and nothing else.
+        let told = client.host.list_templates(v1::ListTemplatesRequest {}).await.expect("told").into_inner();
+        let told = told.networks.iter().any(|policy| policy.name == asked);
+        assert_eq!(told, may && asked != "none", "{asked}");
         if !may {
             let detail = refused(created, Code::PermissionDenied, ErrorReason::NetworkForbidden);
             assert!(detail.hint.contains("--network"), "{detail:?}");

@@ -14,7 +14,7 @@ use rekindle::engine::Engine;
 use rekindle::engine::fake::{FakeControl, FakeEngine};
 use rekindle::grpc::{HostFacts, Listeners, Server, ServerHandle, ServerOptions};
 use rekindle::host::cgroup::CgroupManager;
-use rekindle::network::Egress;
+use rekindle::network::{Egress, Gateway};
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{Ledger, Service, ServiceConfig};
 use rekindle::store::{Artifact, Store};
@@ -47,6 +47,8 @@ pub struct Wishes {
     pub service: fn(&mut ServiceConfig),
     /// What sandboxes may reach.
     pub network: Egress,
+    /// What they may be let call.
+    pub gateway: Gateway,
     pub ledger: Ledger,
     pub connections: ConnectionLimits,
     pub max_streams: u32,
@@ -65,6 +67,7 @@ impl Default for Wishes {
             data: None,
             service: |_| {},
             network: Egress::default(),
+            gateway: Gateway::default(),
             ledger: Ledger::in_memory(),
             connections: ConnectionLimits::default(),
             max_streams: 128,
@@ -115,7 +118,8 @@ impl Place {
         let log = dir.path().join("audit.jsonl");
         let audit = Arc::new(Audit::to_file(&log, metrics.audit_lost()).expect("an audit log"));
         let mut config = ServiceConfig::new(name);
-        (config.network, config.audit) = (wishes.network, Arc::clone(&audit));
+        (config.network, config.gateway) = (wishes.network, wishes.gateway);
+        config.audit = Arc::clone(&audit);
         (wishes.service)(&mut config);
         let service = Service::new(config, pool, wishes.ledger, metrics);
         let tokens = wishes.tokens.map(|path| TokenFile::open(&path).expect("tokens"));
@@ -185,7 +189,7 @@ async fn template(dir: &Path, data: &Path, host: &Arc<VmHost>, parked: u32, root
     let artifact = |file: &str| {
         let path = dir.join(file);
         fs::write(&path, file).expect("written");
-        Artifact { path, sha256: "0".repeat(64) }
+        Artifact { path, sha256: "0".repeat(64), packages: Arc::default() }
     };
     let text = format!(
         "description = \"a test\"\nimage = \"tiny\"\nmemory_mib = {MIB}\nscratch_mib = 16\nvcpus = 2\nroot = {root}\n"
@@ -218,6 +222,7 @@ pub fn token_with(
         scopes: scopes.to_vec(),
         quota,
         networks: networks.iter().map(|name| (*name).to_owned()).collect(),
+        gateway: networks.iter().map(|name| (*name).to_owned()).collect(),
         root: true,
         expires: None,
     };

@@ -126,6 +126,7 @@ async fn a_token_without_root_reaches_no_program_of_root_either() {
             scopes: vec![Scope::Create, Scope::Exec, Scope::Files],
             quota: Quota::default(),
             networks: Vec::new(),
+            gateway: Vec::new(),
             root,
             expires: None,
         };

@@ -37,6 +37,8 @@ async fn a_created_sandbox_answers_is_described_and_ends() {
         queue_timeout: millis(5_000),
         request_id: String::new(),
         network: String::new(),
+        on_timeout: v1::OnTimeout::Destroy.into(),
+        ..Default::default()
     };
     let created = client.sandboxes.create(request).await.expect("created").into_inner();
     let guest = place.guests.all().pop().expect("a guest");
@@ -207,7 +209,12 @@ async fn the_host_describes_itself_and_its_templates() {
         client.host.list_templates(v1::ListTemplatesRequest {}).await.expect("listed").into_inner();
     let [tiny] = &templates.templates[..] else { panic!("{templates:?}") };
     assert_eq!((tiny.name.as_str(), tiny.vcpus, tiny.memory_bytes), ("tiny", 2, MIB << 20));
-    assert!(tiny.is_default);
+    assert!(tiny.is_default && tiny.root_allowed);
+    let rules = templates.rules.expect("rules");
+    assert_eq!((rules.output_limit, rules.max_output_limit), (4_000, 100_000));
+    assert_eq!(rules.execute_timeout, millis(60_000));
+    assert_eq!((rules.max_ttl, rules.idle_timeout), (millis(86_400_000), None));
+    assert!(templates.networks.is_empty());
     let status = client.host.status(v1::HostStatusRequest {}).await.expect("told").into_inner();
     assert_eq!((status.sandboxes, status.memory_used_bytes), (1, MIB << 20));
     assert_eq!(status.memory_budget_bytes, (64 * MIB) << 20);

@@ -166,7 +166,12 @@ async fn a_removed_tokens_calls_end_and_those_of_others_go_on() {
     drop(stalled);
 
     assert_eq!(going_on.next().await.expect("goes on"), Some(Event::Stdout("on\n".into())));
-    let longer = v1::SetSandboxTimeoutRequest { sandbox: id, ttl: millis(60_000), idle_timeout: None };
+    let longer = v1::SetSandboxTimeoutRequest {
+        sandbox: id,
+        ttl: millis(60_000),
+        idle_timeout: None,
+        ..Default::default()
+    };
     other.sandboxes.set_timeout(longer).await.expect("changed");
     in_time("an event", others.message()).await.expect("goes on").expect("an event");
 }
@@ -181,6 +186,7 @@ async fn a_watch_ends_when_its_token_expires() {
         scopes: ALL.to_vec(),
         quota: Quota::default(),
         networks: Vec::new(),
+        gateway: Vec::new(),
         root: true,
         expires: Some(Timestamp::now() + Duration::from_secs(5)),
     };

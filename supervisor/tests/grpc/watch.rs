@@ -33,10 +33,18 @@ async fn everything_that_happens_to_a_sandbox_is_told_in_order() {
     assert_eq!(next(&mut all).await, (SandboxEventKind::Existing, old.clone()));
 
     let (new, _) = place.sandbox_with(&mut client, coloured("red")).await;
-    client.sandboxes.pause(v1::PauseSandboxRequest { sandbox: new.clone() }).await.expect("paused");
+    client
+        .sandboxes
+        .pause(v1::PauseSandboxRequest { sandbox: new.clone(), ..Default::default() })
+        .await
+        .expect("paused");
     client.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: new.clone() }).await.expect("resumed");
-    let longer =
-        v1::SetSandboxTimeoutRequest { sandbox: new.clone(), ttl: millis(60_000), idle_timeout: None };
+    let longer = v1::SetSandboxTimeoutRequest {
+        sandbox: new.clone(),
+        ttl: millis(60_000),
+        idle_timeout: None,
+        ..Default::default()
+    };
     client.sandboxes.set_timeout(longer).await.expect("changed");
     client.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: new.clone() }).await.expect("destroyed");
     for events in [&mut all, &mut red] {
@@ -70,7 +78,8 @@ async fn a_watcher_that_does_not_keep_up_is_told_so_and_holds_nobody_up() {
     let mut events =
         slow.sandboxes.watch(v1::WatchSandboxesRequest::default()).await.expect("watches").into_inner();
     for _ in 0..2000 {
-        let longer = place.service.set_timeout(&Caller::local(), &id, Some(Duration::from_secs(60)), None);
+        let longer =
+            place.service.set_timeout(&Caller::local(), &id, Some(Duration::from_secs(60)), None, None);
         longer.expect("changed");
         tokio::task::yield_now().await;
     }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rekindle::engine::Operation;
 use rekindle::engine::fake::{FakeControl, Fault};
 use rekindle::service::{
-    Caller, CreateSpec, EndReason, ErrorKind, Networks, Quotas, SandboxId, SandboxState, Scopes, ServiceError,
+    Caller, Choice, CreateSpec, EndReason, ErrorKind, Quotas, SandboxId, SandboxState, Scopes, ServiceError,
 };
 use rekindle_fake_guest::Guest;
 use rekindle_fake_host::MEMORY_MIB;
@@ -90,7 +90,8 @@ impl World {
             token: Some(tenant.into()),
             scopes: Scopes { admin: false, ..Scopes::ALL },
             quotas: Quotas { sandboxes: Some(QUOTA), ..Quotas::default() },
-            networks: Networks::All,
+            networks: Choice::All,
+            gateway: Choice::All,
             root: true,
         };
         let callers = TENANTS.iter().map(|tenant| caller(tenant)).collect();
@@ -184,7 +185,7 @@ impl World {
             }
             _ => {
                 let ttl = Duration::from_secs(100 + self.random.below(1_000));
-                match service.set_timeout(caller, id, Some(ttl), None) {
+                match service.set_timeout(caller, id, Some(ttl), None, None) {
                     Ok(_) => {
                         assert!(sandbox.alive(), "seed {seed}: an ended one has no clock");
                         (sandbox.ttl, sandbox.since) = (ttl, Instant::now());

@@ -162,6 +162,36 @@ async fn a_program_is_followed_as_it_runs_and_dies_with_its_reader() {
 }
 
 #[tokio::test]
+async fn code_is_run_in_contexts_in_json() {
+    let place = Place::new().await;
+    let id = sandbox(&place).await;
+    let asked = json!({"sandbox": id, "language": "CODE_LANGUAGE_JAVASCRIPT", "cwd": "/tmp"});
+    let made = done(&place, "Interpreter/CreateContext", &asked).await;
+    let listed = done(&place, "Interpreter/ListContexts", &json!({"sandbox": id})).await;
+    assert_eq!(listed["contexts"][2], made);
+    let code = r#"echo one; message {"type":"result","is_main_result":true,"text":"2","png":"AAEC"}"#;
+    let asked = json!({"sandbox": id, "context": made["id"], "code": code});
+    let mut events = stream(&place, "Interpreter/Run", &[asked]).await;
+    let mut told = Vec::new();
+    let ended = loop {
+        match events.next().await {
+            Ok(event) => told.push(event),
+            Err(ended) => break ended,
+        }
+    };
+    assert_eq!(ended, Ended::Whole(json!({})));
+    assert_eq!(told[0], json!({"started": {"context": made}}));
+    let result = json!({"result": {"isMain": true, "text": "2", "png": "AAEC"}});
+    assert!(told.contains(&json!({"stdout": "one\n"})) && told.contains(&result), "{told:?}");
+    assert_eq!(told.last().expect("an end")["end"]["executionCount"], "1");
+    let named = json!({"sandbox": id, "context": made["id"]});
+    done(&place, "Interpreter/RestartContext", &named).await;
+    done(&place, "Interpreter/RemoveContext", &named).await;
+    let gone = call(&place, "Interpreter/RemoveContext", &named).await;
+    assert_eq!((gone.status, reason(&gone.body).1), (StatusCode::NOT_FOUND, "NOT_FOUND"));
+}
+
+#[tokio::test]
 async fn a_file_goes_there_and_back() {
     let place = Place::new().await;
     let id = sandbox(&place).await;
@@ -202,7 +232,7 @@ async fn the_description_has_every_method_and_needs_no_token() {
     let services = own["service"].as_array().expect("services");
     let methods: usize =
         services.iter().map(|service| service["method"].as_array().map_or(0, Vec::len)).sum();
-    assert_eq!(methods, 31);
+    assert_eq!(methods, 37);
     assert!(files.iter().any(|file| file["package"] == "google.rpc"));
     assert_eq!(place.ask("POST", "/rekindle.v1/descriptor", &[], "").await.status, 405);
 }
@@ -235,4 +265,22 @@ async fn the_socket_of_grpc_speaks_json_as_well() {
     let (status, refused) = in_time("an answer", ask(None)).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED, "the socket of this place trusts nobody");
     assert_eq!(reason(&refused), ("unauthenticated", "UNAUTHENTICATED"));
+}
+
+#[tokio::test]
+async fn turns_a_result_and_a_diagnosis_are_there_in_json() {
+    let place = Place::new().await;
+    let made = done(&place, "Sandboxes/Create", &json!({ "maxTurns": 2, "resultPath": "/tmp/r" })).await;
+    assert_eq!((&made["turns"]["max"], &made["turns"]["left"]), (&json!(2), &json!(2)));
+    assert_eq!(made["result"], json!({ "path": "/tmp/r" }), "only Get asks the guest");
+    let run = |line: &str| json!({ "sandbox": made["id"], "program": { "shell": line } });
+    let crashed = done(&place, "Sandboxes/Execute", &run("kill 11")).await;
+    assert_eq!((&crashed["diagnosis"]["kind"], &crashed["turnsLeft"]), (&json!("crashed"), &json!(1)));
+    assert_eq!(crashed["warning"], "1 turn is left: write the result to /tmp/r now");
+    let wrote = done(&place, "Sandboxes/Execute", &run("write /tmp/r text")).await;
+    assert_eq!((&wrote["turnsLeft"], &wrote["warning"]), (&json!(0), &Value::Null));
+    let spent = call(&place, "Sandboxes/Execute", &run("true")).await;
+    assert_eq!(reason(&spent.body), ("resource_exhausted", "TURNS_SPENT"));
+    let got = done(&place, "Sandboxes/Get", &json!({ "sandbox": made["id"] })).await;
+    assert_eq!(got["result"], json!({ "path": "/tmp/r", "exists": true }));
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use http::StatusCode;
 use rekindle::config::tokens::{Quota, Scope};
 use rekindle::http::FrontOptions;
-use rekindle::network::Egress;
-use rekindle::service::ServiceConfig;
+use rekindle::network::{Egress, Gateway};
+use rekindle::service::{Caller, ServiceConfig};
 use serde_json::{Value, json};
 
 use crate::place::{Place, TEMPLATE, Wishes, fields, in_time};
@@ -243,6 +243,40 @@ async fn the_network_is_the_operators_policy_or_none() {
 }
 
 #[tokio::test]
+async fn a_sandbox_has_what_the_operator_offers_of_the_gateway_and_the_token_allows() {
+    let place = Place::with(Wishes {
+        service: |config| {
+            let service = |name: &str| {
+                format!(
+                    "[{name}]\nupstream = \"http://127.0.0.1:9\"\n\
+                     operations = [{{ name = \"list\", method = \"GET\", path = \"/\" }}]\n"
+                )
+            };
+            let services = toml::from_str(&(service("one") + &service("two"))).expect("services");
+            config.gateway = Gateway::open(&services, None).expect("a gateway");
+        },
+        networks: vec!["one".into()],
+        front: FrontOptions { gateway: vec!["one/list".into(), "two/*".into()], ..FrontOptions::default() },
+        ..Wishes::default()
+    })
+    .await;
+    let given = || {
+        let restore = place.host.guests.all().pop().expect("a guest").restores().pop().expect("restored");
+        restore.env.iter().any(|variable| variable.name == "REKINDLE_GATEWAY_TOKEN")
+    };
+    let (id, _) = place.sandbox(json!({})).await;
+    assert!(given());
+    let owner = Caller { tenant: "acme".into(), ..Caller::local() };
+    let view = place.service.get(&owner, &id).await.expect("found");
+    assert_eq!(view.gateway, ["one/list"]);
+    // A token that allows none of it makes sandboxes all the same.
+    let other = place.token("other", "umbrella", &[Scope::Create]).await;
+    let made = place.post_as(&other, "/sandboxes", &json!({"templateID": "base"})).await;
+    assert!(made.body["sandboxID"].is_string(), "{made:?}");
+    assert!(!given());
+}
+
+#[tokio::test]
 async fn what_is_not_there_says_so() {
     let place = Place::new().await;
     let (id, _) = place.sandbox(json!({})).await;
@@ -264,11 +298,14 @@ async fn what_is_not_there_says_so() {
         ("volumeMounts", json!([{"name": "v", "path": "/v"}])),
         ("iam", json!({"tokens": {"aws": {}}})),
         ("network", json!({"allowOut": ["1.1.1.1"]})),
-        ("autoPauseMemory", json!(false)),
     ] {
         let body = json!({"templateID": "base", "autoPause": true, field: value});
         place.post("/sandboxes", &body).await.refused(501);
     }
+    // A request cannot wake what has no memory.
+    let body = json!({"templateID": "base", "autoPause": true, "autoPauseMemory": false, "autoResume": {"enabled": true}});
+    place.post("/sandboxes", &body).await.refused(400);
+    place.sandbox(json!({"autoPause": true, "autoPauseMemory": false})).await;
     // What asks for nothing is no reason to refuse.
     let harmless = json!({"volumeMounts": [], "iam": {}, "mcp": {"x": {}}, "network": {}, "secure": false});
     place.sandbox(harmless).await;

@@ -45,7 +45,8 @@ async fn a_file_goes_in_and_comes_out() {
     assert_eq!(sandbox.status_of("none").await, 404);
     assert_eq!(sandbox.status_of("a").await, 400);
     assert_eq!(sandbox.status_of("a%00b").await, 400);
-    assert_eq!(sandbox.write("a", "x").await.status, StatusCode::BAD_REQUEST);
+    assert!(sandbox.write("a", "x").await.refused(400).contains("is a directory"));
+    assert!(sandbox.write("a/b.json/c", "x").await.refused(400).contains("not a directory"));
 }
 
 #[tokio::test]

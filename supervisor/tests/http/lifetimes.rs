@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use rekindle::agent::Program;
-use rekindle::service::{Caller, ExecuteSpec, Networks, Quotas, Scopes};
+use rekindle::service::{Caller, Choice, ExecuteSpec, Quotas, Scopes};
 use serde_json::{Value, json};
 
 use crate::place::{Place, Wishes, in_time};
@@ -88,7 +88,13 @@ async fn a_pause_is_made_once_and_connecting_ends_it() {
     assert_eq!(place.ask("POST", &pause, &[("x-api-key", &place.key)], "").await.status, 204);
     let resumed = place.post(&format!("/sandboxes/{id}/resume"), &json!({"timeout": 60})).await;
     assert_eq!(resumed.status, StatusCode::CREATED);
-    place.post(&pause, &json!({"memory": false})).await.refused(501);
+    // Without its memory it is booted again.
+    let without = place.post(&pause, &json!({"memory": false})).await;
+    assert_eq!(without.status, StatusCode::NO_CONTENT);
+    let resumed = place.post(&format!("/v2/sandboxes/{id}/connect"), &json!({"timeout": 60})).await;
+    assert_eq!(resumed.status, StatusCode::CREATED);
+    assert_eq!(resumed.body["envdAccessToken"], made["envdAccessToken"]);
+    assert_eq!(info(&place, &id).await["state"], "running");
 }
 
 #[tokio::test]
@@ -117,7 +123,8 @@ async fn a_call_under_way_is_not_cut_off_by_the_pause_at_the_timeout() {
         token: Some("good".into()),
         scopes: Scopes { admin: false, ..Scopes::ALL },
         quotas: Quotas::default(),
-        networks: Networks::All,
+        networks: Choice::All,
+        gateway: Choice::All,
         root: true,
     };
     let spec = ExecuteSpec {

@@ -5,10 +5,15 @@ mod admission;
 mod api;
 mod api_hostile;
 mod control;
+mod crowd;
 mod data_plane;
 mod files;
 mod interpreter;
 mod lifetimes;
+#[path = "../../../tests/e2e/src/node.rs"]
+mod node;
+#[path = "../../../tests/e2e/src/packages.rs"]
+mod packages;
 mod place;
 mod ports;
 mod process;

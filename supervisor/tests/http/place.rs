@@ -285,6 +285,7 @@ fn token(
         tenant: tenant.into(),
         scopes: scopes.to_vec(),
         quota,
+        gateway: networks.clone(),
         networks,
         root,
         expires: None,

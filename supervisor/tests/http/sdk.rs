@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 
 use rekindle_test_support::skip;
 
+use crate::node::Modules;
 use crate::place::{Place, Wishes};
 use crate::protocols::certificates;
 use crate::python::Packages;
 
 /// What its tests need from the package index.
 const REQUIREMENTS: &str = "httpx==0.28.1\nmypy==2.4.1\npytest==9.2.0\n";
+
+/// The second opinion on its types.
+const PYRIGHT: &[&str] = &["pyright@1.1.414"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk/python")
@@ -60,4 +64,22 @@ async fn the_types_of_the_python_sdk_are_sound() {
     let cache = tempfile::tempdir().expect("a directory");
     let cache = cache.path().display().to_string();
     packages.printed(&folder(), &[], &["-m", "mypy", "--strict", "--cache-dir", &cache]).await;
+}
+
+#[tokio::test]
+async fn the_types_of_the_python_sdk_are_sound_to_pyright() {
+    let packages = packages!();
+    let modules = match Modules::fetch(PYRIGHT).await {
+        Ok(modules) => modules,
+        Err(reason) => skip!("no Node with pyright: {reason}"),
+    };
+    let source = "import { spawnSync } from 'node:child_process'; import { createRequire } from 'node:module';\n\
+        const pyright = createRequire(import.meta.url).resolve('pyright/index.js');\n\
+        const words = [pyright, '--project', process.env.SDK];\n\
+        process.exit(spawnSync(process.execPath, words, { stdio: 'inherit' }).status);\n";
+    let (sdk, path) = (folder().display().to_string(), packages.path());
+    let env = [("SDK", sdk.as_str()), ("PYTHONPATH", path.to_str().expect("text"))];
+    let dir = tempfile::tempdir().expect("a directory");
+    let said = modules.printed(dir.path(), &env, source).await;
+    assert!(said.contains("0 errors, 0 warnings"), "{said}");
 }

@@ -16,7 +16,8 @@ use rekindle::engine::detect::{self, EngineChoice};
 use rekindle::host::cgroup::CgroupManager;
 use rekindle::store::{Artifacts, Snapshot, Store};
 use rekindle::vm::{
-    Identity, Plan, StartError, TemplateSource, UserRange, Vm, VmHost, VmHostConfig, restore_clone,
+    Identity, Plan, ScratchMount, StartError, TemplateSource, UserRange, Vm, VmHost, VmHostConfig,
+    restore_clone,
 };
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -131,7 +132,7 @@ impl Lab {
     /// # Errors
     /// When it does not come to life.
     pub async fn cold_boot(&self) -> Result<Vm, StartError> {
-        let identity = Identity { mount_scratch: true, ..Identity::default() };
+        let identity = Identity { scratch: ScratchMount::Blank, ..Identity::default() };
         self.source.cold_boot(&self.host, self.source.plan(), &identity, None).await
     }
 

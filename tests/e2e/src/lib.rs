@@ -7,10 +7,13 @@
 #![forbid(unsafe_code)]
 
 pub mod authority;
+pub mod browser;
 pub mod cli;
 pub mod guest;
 mod lab;
 pub mod leftovers;
+pub mod node;
+pub mod packages;
 pub mod python;
 pub mod server;
 pub mod site;

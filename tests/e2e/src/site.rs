@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -32,6 +32,7 @@ struct Inner {
     pages: BTreeMap<String, (&'static str, Bytes)>,
     connections: usize,
     heard: Vec<String>,
+    keys: Vec<String>,
 }
 
 impl Site {
@@ -98,6 +99,12 @@ impl Site {
     pub fn heard(&self) -> Vec<String> {
         lock(&self.inner).heard.clone()
     }
+
+    /// The credentials that requests came with so far.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        lock(&self.inner).keys.clone()
+    }
 }
 
 impl Drop for Site {
@@ -119,6 +126,8 @@ fn answer<B>(request: &Request<B>, inner: &mut Inner) -> Response<Full<Bytes>> {
     let (method, path) = (request.method(), request.uri().path());
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("nobody");
     inner.heard.push(format!("{method} {host} {path}"));
+    let key = request.headers().get(AUTHORIZATION).and_then(|key| key.to_str().ok());
+    inner.keys.extend(key.map(str::to_owned));
     let Some((kind, content)) = inner.pages.get(path) else {
         let mut missing = Response::new(Full::default());
         *missing.status_mut() = StatusCode::NOT_FOUND;

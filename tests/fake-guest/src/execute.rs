@@ -21,6 +21,8 @@ use crate::words::{self, Word};
 
 /// The exit code of a shell that finds no such program.
 const NOT_FOUND: u32 = 127;
+/// How the program that describes data begins.
+const DESCRIBES: &str = "# Describes data in few words";
 /// What ends a run of code, and not its context.
 const INTERRUPT: u32 = 2;
 /// A time limit that is none.
@@ -34,7 +36,12 @@ pub(crate) async fn execute(guest: &Guest, request: wire::ExecuteRequest, stream
     let text = words::text(program);
     let is_code = matches!(program, wire::execute_request::Program::Code(_));
     let interprets = is_code && interpreter::is_one(&text);
-    let todo = words::parse(&text);
+    // The program that describes data does here what a file of the guest says.
+    let describes = is_code && text.starts_with(DESCRIBES);
+    let script = if describes { guest.file(".describe") } else { None };
+    let todo = words::parse(
+        &script.map_or_else(|| text.clone(), |script| String::from_utf8_lossy(&script).into_owned()),
+    );
     let (running, mut signals) = guest.begin(text);
     let (reader, mut writer) = tokio::io::split(stream);
     let pid = u32::try_from(running.id).unwrap_or(u32::MAX).saturating_add(100);

@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rekindle_protocol::mux::{Opener, RawStream, Stream};
-use rekindle_protocol::wire;
-use tokio::io::DuplexStream;
+use rekindle_protocol::{frame, wire};
+use tokio::io::{AsyncWriteExt as _, DuplexStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 
 use crate::files::Files;
 use crate::{hostile, session};
+
+/// The signal that asks a program to end.
+const TERMINATE: u32 = 15;
 
 /// How a guest behaves. A test changes what its case needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub struct Manner {
     pub stays_on_the_line: bool,
     /// Does not know how to set its clock, as agents before protocol 3.4.
     pub refuses_clock: bool,
+    /// Has no room to leave everything on its disk.
+    pub refuses_stop: bool,
     /// Every execution ends with this exit code instead of what it was told.
     pub exit_code: Option<u8>,
     /// Every result claims that this much was printed, all but cut out.
@@ -146,6 +151,29 @@ impl Guest {
         opener?.open().await.ok()
     }
 
+    /// Asks the host for a connection on behalf of an execution, whose program says this at once, and gives the stream
+    /// with what the host has decided.
+    ///
+    /// # Panics
+    /// When there is no session, or the host says nothing.
+    pub async fn dial(
+        &self,
+        host: &str,
+        port: u16,
+        execution: u64,
+        said: &[u8],
+    ) -> (RawStream, wire::egress_verdict::Verdict) {
+        let mut stream = self.open_stream().await.expect("a session");
+        let target = Some(wire::egress_request::Target::Name(host.to_owned()));
+        let request = wire::EgressRequest { target, port: port.into(), execution };
+        frame::write(&mut stream, &request).await.expect("asked");
+        stream.write_all(said).await.expect("said");
+        stream.flush().await.expect("said");
+        let verdict = frame::read::<wire::EgressVerdict>(&mut stream).await.expect("read");
+        let verdict = verdict.and_then(|verdict| verdict.verdict).expect("a verdict");
+        (RawStream::new(stream), verdict)
+    }
+
     fn new(manner: Manner) -> Self {
         let state = State {
             manner,
@@ -245,6 +273,14 @@ impl Guest {
 
     pub(crate) fn close(&self) {
         *lock(&self.state.open) = false;
+    }
+
+    /// Ends its programs and closes its gate.
+    pub(crate) fn stop(&self) {
+        for running in lock(&self.state.running).values() {
+            let _ = running.send(TERMINATE);
+        }
+        self.close();
     }
 
     /// What the last restore said.

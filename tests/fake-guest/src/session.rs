@@ -79,6 +79,11 @@ async fn operation(guest: Guest, mut stream: Stream, hang_up: Arc<Notify>, boote
             guest.set_clock(request.unix_nanos);
             Ok(done())
         }
+        Op::Stop(_) if guest.manner().refuses_stop => Err((ErrorCode::NoSpace, "no room for the root")),
+        Op::Stop(_) => {
+            guest.stop();
+            Ok(done())
+        }
         Op::Execute(request) => return execute::execute(&guest, request, stream).await,
         Op::Upload(request) => return files::upload(&guest, request, stream).await,
         Op::Download(request) => return files::download(&guest, &request, stream).await,

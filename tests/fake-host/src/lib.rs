@@ -72,7 +72,7 @@ impl FakeHost {
         let artifact = |file: String| {
             let path = self.dir.path().join(&file);
             fs::write(&path, file).expect("written");
-            Artifact { path, sha256: "0".repeat(64) }
+            Artifact { path, sha256: "0".repeat(64), packages: Arc::default() }
         };
         let text = format!(
             "description = \"a test\"\nimage = \"tiny\"\nmemory_mib = {MEMORY_MIB}\nscratch_mib = 16\nvcpus = 1\n{more}"

@@ -15,7 +15,8 @@ pub enum Ended {
     Skipped,
 }
 
-/// How each test ended, by its name: `tests.sync.….test_run.test_run`, with its parameters.
+/// How each test ended, by its name: `tests.sync.….test_run.test_run`, with its parameters, or
+/// `tests/sandbox/host.test.ts.ping server`.
 pub type Results = BTreeMap<String, Ended>;
 
 /// The tests that may fail.
@@ -24,6 +25,10 @@ pub type Results = BTreeMap<String, Ended>;
 pub struct Exceptions {
     #[serde(default)]
     exception: Vec<Exception>,
+    /// Tests that wait for a fixed time, which is enough on a processor and may not be on an emulated one: they may pass
+    /// and they may fail.
+    #[serde(default)]
+    slow: Vec<Exception>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,8 +53,12 @@ impl Exceptions {
         self.exception.iter().find(said).map(|exception| exception.why.as_str())
     }
 
+    fn is_slow(&self, test: &str) -> bool {
+        self.slow.iter().flat_map(|slow| &slow.tests).any(|name| names(name, test))
+    }
+
     fn listed(&self) -> impl Iterator<Item = &str> {
-        self.exception.iter().flat_map(|exception| &exception.tests).map(String::as_str)
+        self.exception.iter().chain(&self.slow).flat_map(|exception| &exception.tests).map(String::as_str)
     }
 }
 
@@ -58,9 +67,9 @@ fn names(name: &str, test: &str) -> bool {
     test.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// Reads what pytest wrote.
+/// Reads what pytest or vitest wrote.
 pub fn results(junit: &str) -> Result<Results> {
-    let document = roxmltree::Document::parse(junit).context("pytest's report is not understood")?;
+    let document = roxmltree::Document::parse(junit).context("the report is not understood")?;
     let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
     let result = |case: roxmltree::Node<'_, '_>| {
         let has = |tag: &str| case.children().any(|child| child.has_tag_name(tag));
@@ -88,6 +97,8 @@ pub struct Verdict {
     skipped: usize,
     /// Failed as it is said of them, by reason.
     excepted: BTreeMap<String, Vec<String>>,
+    /// Failed, and may pass on a faster machine.
+    slow: Vec<String>,
     /// Failed, and nothing is said of them.
     failed: Vec<String>,
     /// Said to fail, and did not, or are not there.
@@ -106,6 +117,7 @@ impl Verdict {
                 (Ended::Failed, Some(why)) => {
                     verdict.excepted.entry(why.to_owned()).or_default().push(test.clone());
                 }
+                (Ended::Failed, None) if exceptions.is_slow(test) => verdict.slow.push(test.clone()),
                 (Ended::Failed, None) => verdict.failed.push(test.clone()),
             }
         }
@@ -127,6 +139,7 @@ impl fmt::Display for Verdict {
             tests.iter().try_for_each(|test| writeln!(f, "  {test}"))?;
         }
         for (heading, tests) in [
+            ("wait for a fixed time, which was not enough here", &self.slow),
             ("failed, and are not listed", &self.failed),
             ("are listed, and pass or are not there", &self.stale),
         ] {
@@ -138,9 +151,10 @@ impl fmt::Display for Verdict {
         let excepted: usize = self.excepted.values().map(Vec::len).sum();
         writeln!(
             f,
-            "\ncompat: {} passed, {} failed, {excepted} may fail and did, {} skipped",
+            "\ncompat: {} passed, {} failed, {excepted} may fail and did, {} were too slow, {} skipped",
             self.passed + self.stale.len(),
             self.failed.len(),
+            self.slow.len(),
             self.skipped
         )
     }
@@ -161,7 +175,7 @@ mod tests {
 
     fn exceptions(names: &[&str]) -> Exceptions {
         let tests = names.iter().map(|name| (*name).to_owned()).collect();
-        Exceptions { exception: vec![Exception { tests, why: "because".into() }] }
+        Exceptions { exception: vec![Exception { tests, why: "because".into() }], slow: Vec::new() }
     }
 
     #[test]
@@ -185,6 +199,21 @@ mod tests {
         assert_eq!(verdict.stale, ["tests.sync.test_run.test_run", "tests.sync.test_gone"]);
         // Where only some tests were run, nothing is known of the others.
         assert_eq!(Verdict::of(&results, &listed, false).stale, ["tests.sync.test_run.test_run"]);
+    }
+
+    #[test]
+    fn a_slow_test_may_pass_and_may_fail() {
+        let results = results(REPORT).unwrap();
+        let mut listed = exceptions(&["tests.sync.test_fork", "tests.sync.test_twice"]);
+        listed.slow = exceptions(&["tests.sync.test_run"]).exception;
+        let verdict = Verdict::of(&results, &listed, true);
+        assert!(verdict.is_good(), "{verdict}");
+        assert_eq!(
+            (verdict.passed, verdict.slow.as_slice()),
+            (1, &["tests.sync.test_run.test_large[a]".into()][..])
+        );
+        listed.slow = exceptions(&["tests.sync.test_gone"]).exception;
+        assert!(!Verdict::of(&results, &listed, true).is_good(), "it is not there");
     }
 
     #[test]

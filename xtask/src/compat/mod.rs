@@ -1,21 +1,24 @@
-//! `cargo xtask compat`: the official tests of E2B's Python SDK against a server of this checkout.
+//! `cargo xtask compat`: the tests of E2B's SDKs, and of frameworks that use them, against a server of this checkout.
 //!
 //! ```text
-//! tests (a copy outside the checkout) ──▶ pytest with the published SDK ──TLS──▶ rekindle serve ──▶ sandboxes
-//! results ──▶ held against tests/compat/e2b-python.toml: what may fail, and why
+//! tests (a copy outside the checkout) ──▶ pytest or vitest with the SDK ──TLS──▶ rekindle serve ──▶ sandboxes
+//! results ──▶ held against tests/compat/SUITE.toml: what may fail, and why
 //! ```
 //!
 //! The server has a domain of its own, as a user's has: sandboxes and their ports are reached by name, with TLS and
 //! HTTP/2. A name server of its own tells what such a name leads to, in a
 //! mount namespace where it is the only one.
 //!
-//! The tests are somebody else's and never come into the repository; the list has their names only. A test that fails
-//! and is not listed is an error, and so is one that is listed and passes: the list can only shrink.
+//! The tests are somebody else's and never come into the repository; the lists have their names only. A test that fails
+//! and is not listed is an error, and so is one that is listed and passes: the lists can only shrink.
 
 mod certificate;
 mod judge;
 mod names;
+mod pytest;
 mod server;
+mod suite;
+mod vitest;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,26 +27,26 @@ use anyhow::{Context, Result, bail, ensure};
 
 use self::judge::{Exceptions, Verdict};
 use self::server::Server;
+use self::suite::{Framework, Suite};
 use crate::cache::Cache;
-use crate::job::Job;
 use crate::{agent, kernel, repo, rootfs, setup};
-
-/// What may fail.
-const LIST: &str = "tests/compat/e2b-python.toml";
-/// What runs the tests, beside the SDK.
-const RUNNER: [&str; 5] = ["pytest", "pytest-asyncio", "pytest-dotenv", "pytest-timeout", "pytest-xdist"];
-/// Seconds for one test: its programs may run on an emulated processor.
-const TEST_LIMIT: &str = "--timeout=240";
 
 /// Which tests, with which SDK.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The folder `packages/python-sdk` of a copy of <https://github.com/e2b-dev/E2B>, outside the checkout
-    #[arg(long, value_name = "DIR")]
-    tests: PathBuf,
-    /// The published version of the SDK
-    #[arg(long, default_value = "2.45.1")]
-    sdk: String,
+    /// The tests: packages/python-sdk or packages/js-sdk of a copy of <https://github.com/e2b-dev/E2B>, or python or js of
+    /// one of <https://github.com/e2b-dev/code-interpreter>, outside the checkout
+    #[arg(long, value_name = "DIR", required_unless_present = "framework")]
+    tests: Option<PathBuf>,
+    /// In place of them the tests that a framework has for its sandboxes, through E2B's SDK and its adapter
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["tests", "sdk"])]
+    framework: Option<Framework>,
+    /// The framework's tests through this checkout's Python SDK and its adapter, in place of E2B's
+    #[arg(long, requires = "framework")]
+    own: bool,
+    /// The published version of the Python SDK; that of the tests when left out
+    #[arg(long)]
+    sdk: Option<String>,
     /// The template of their sandboxes
     #[arg(long, default_value = "python-node")]
     template: String,
@@ -54,11 +57,11 @@ pub struct Args {
 
 /// Runs the tests; an error means that one failed that may not, or passed that is said to fail.
 pub fn run(args: &Args) -> Result<()> {
-    ensure!(
-        args.tests.join("pytest.ini").exists(),
-        "{} has no pytest.ini\nhint: name the folder packages/python-sdk of a copy of E2B's repository",
-        args.tests.display()
-    );
+    let suite = match (&args.tests, args.framework) {
+        (_, Some(framework)) => Suite::of_framework(framework)?,
+        (Some(tests), None) => Suite::recognise(tests, args.sdk.as_deref())?,
+        (None, None) => bail!("no tests are named"),
+    };
     ensure!(
         nix::unistd::geteuid().is_root(),
         "the port of HTTPS can be served by root alone\nhint: run it as root"
@@ -68,61 +71,26 @@ pub fn run(args: &Args) -> Result<()> {
     let programs = agent::build()?;
     kernel::build(&cache)?;
     rootfs::build(&cache, &args.template, &programs)?;
-    let exceptions = Exceptions::load(&repo::root().join(LIST))?;
-    let python = environment(&cache, &args.sdk)?;
+    let exceptions = Exceptions::load(&repo::root().join(suite.list()))?;
     let server = Server::start(&build()?, &cache, &args.template)?;
 
     let report = tempfile::NamedTempFile::new().context("no temporary file")?;
-    let mut command = server.among_its_names(&python);
-    // -P: the published SDK, not the source beside the tests.
-    command.current_dir(&args.tests).args(["-P", "-m", "pytest", "-q", TEST_LIMIT, "--tb=short"]);
-    command.arg("--junitxml").arg(report.path()).args(args.places());
+    let mut command = suite.command(&cache, &server, &args.only, report.path())?;
     command.envs(server.variables()).env("E2B_VALIDATE_API_KEY", "true");
-    let status = command.status().context("cannot start pytest")?;
-    // 1 is what pytest says when tests failed; they are judged below.
-    ensure!(matches!(status.code(), Some(0 | 1)), "pytest ended with {status}");
+    if args.own {
+        command.env("REKINDLE_SERVER", server.address());
+        command.env("PYTHONPATH", repo::root().join("sdk/python/src"));
+    }
+    let status = command.status().context("the tests cannot be started")?;
+    // 1 is what both runners say when tests failed; they are judged below.
+    ensure!(matches!(status.code(), Some(0 | 1)), "the tests' runner ended with {status}");
     server.stop()?;
 
-    let text = std::fs::read_to_string(report.path()).context("pytest wrote no report")?;
+    let text = std::fs::read_to_string(report.path()).context("there is no report")?;
     let verdict = Verdict::of(&judge::results(&text)?, &exceptions, args.only.is_empty());
     print!("{verdict}");
-    if verdict.is_good() { Ok(()) } else { bail!("what failed and what is listed in {LIST} differ") }
-}
-
-impl Args {
-    fn places(&self) -> Vec<PathBuf> {
-        if self.only.is_empty() {
-            return ["tests/sync", "tests/async", "tests/shared"].map(PathBuf::from).into();
-        }
-        self.only.clone()
-    }
-}
-
-/// An environment with the SDK and what runs its tests, made once for each version; its Python.
-fn environment(cache: &Cache, sdk: &str) -> Result<PathBuf> {
-    ensure!(
-        !sdk.is_empty() && sdk.chars().all(|c| c.is_ascii_alphanumeric() || c == '.'),
-        "{sdk:?} is no version"
-    );
-    let dir = cache.root().join("compat").join(format!("e2b-{sdk}"));
-    let python = dir.join("bin/python");
-    let whole = dir.join("whole");
-    if whole.exists() {
-        return Ok(python);
-    }
-    let mut job = Job::start(cache, "compat environment")?;
-    if dir.exists() {
-        std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
-    }
-    job.step("an environment for Python")?;
-    job.run(Command::new("python3").args(["-m", "venv"]).arg(&dir))?;
-    job.step("the SDK and what runs its tests")?;
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--quiet"]).arg(format!("e2b=={sdk}")).args(RUNNER);
-    job.run(&mut pip)?;
-    std::fs::write(&whole, "").with_context(|| format!("cannot write {}", whole.display()))?;
-    job.finish(&format!("e2b {sdk}"));
-    Ok(python)
+    let list = suite.list();
+    if verdict.is_good() { Ok(()) } else { bail!("what failed and what {} lists differ", list.display()) }
 }
 
 /// The program as the tests of this checkout use it: what its guests do takes most of the time.

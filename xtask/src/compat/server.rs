@@ -23,6 +23,9 @@ const DOMAIN: &str = "compat.test";
 /// Where names of that domain lead: clients take the port of HTTPS for granted, and this address is nobody else's.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 83, 83, 83);
 
+/// Its socket, among its data.
+const SOCKET: &str = "serve.sock";
+
 /// A server that runs.
 pub struct Server {
     child: Child,
@@ -30,7 +33,7 @@ pub struct Server {
     authority: PathBuf,
     resolver: PathBuf,
     /// Removed with it.
-    _data: tempfile::TempDir,
+    data: tempfile::TempDir,
 }
 
 impl Server {
@@ -59,7 +62,7 @@ impl Server {
         let mut serve = command(&["serve"]);
         for setting in [
             format!("auth.tokens={}", text(&tokens)?),
-            format!("listen.socket={}", text(&data.path().join("serve.sock"))?),
+            format!("listen.socket={}", text(&data.path().join(SOCKET))?),
             format!("sandbox.default_template={template}"),
             format!("listen.tls_cert={}", text(&certificate.cert)?),
             format!("listen.tls_key={}", text(&certificate.key)?),
@@ -74,7 +77,7 @@ impl Server {
         let mut child = serve.stdout(Stdio::piped()).spawn().context("cannot start rekindle")?;
         let lines = BufReader::new(child.stdout.take().context("no pipe")?).lines();
         let authority = certificate.authority;
-        let server = Self { child, key, authority, resolver, _data: data };
+        let server = Self { child, key, authority, resolver, data };
         for line in lines {
             let line = line.context("cannot read what rekindle says")?;
             if line.starts_with(READY) {
@@ -85,12 +88,18 @@ impl Server {
     }
 
     /// What a user sets, and what this machine's names and certificates are.
-    pub fn variables(&self) -> [(&'static str, &OsStr); 3] {
+    pub fn variables(&self) -> [(&'static str, &OsStr); 4] {
         [
             ("E2B_API_KEY", self.key.as_ref()),
             ("E2B_DOMAIN", DOMAIN.as_ref()),
             ("SSL_CERT_FILE", self.authority.as_ref()),
+            ("NODE_EXTRA_CA_CERTS", self.authority.as_ref()),
         ]
+    }
+
+    /// Where clients of its own find it.
+    pub fn address(&self) -> String {
+        format!("unix:{}", self.data.path().join(SOCKET).display())
     }
 
     /// A command to which the names of this server's sandboxes lead where they should: it sees another `resolv.conf`.

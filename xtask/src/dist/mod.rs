@@ -1,8 +1,10 @@
-//! `cargo xtask dist`: a tarball, Debian packages and the wheel of the Python SDK, the same bytes each time, in `target/dist/`.
+//! `cargo xtask dist`: a tarball, Debian packages, the wheel of the Python SDK and the npm package of the TypeScript SDK,
+//! the same bytes each time, in `target/dist/`.
 //!
 //! ```text
 //! parts (program, agent, kernel, images) ──► tree ──► .deb, .tar.zst ──► SHA256SUMS
-//!                                            sbom ──┘         sdk/python ──► .whl ──┘
+//!                                            sbom ──┘                           ▲
+//!                     sdk/python, sdk/typescript ──► .whl, .tgz ──┴──────────────┘
 //! ```
 //!
 //! Everything dated has one date: `SOURCE_DATE_EPOCH`, else that of the last commit.
@@ -10,6 +12,7 @@
 mod deb;
 mod install;
 mod layout;
+mod npm;
 mod parts;
 mod sbom;
 mod tarball;
@@ -119,7 +122,9 @@ fn pack(parts: &Parts, out: &Path) -> Result<Dist> {
     // Also the folder that everything is laid out in: it goes at the end.
     let work = Tree::create(out.to_owned())?.root().join("work");
     let libc = parts::libc_version(&fs::read(&parts.rekindle)?)?;
-    let sbom = sbom::write(parts, VERSION, &epoch)?;
+    let wheel = wheel::build(VERSION, &epoch, out)?;
+    let npm = npm::build(&parts.compiler, VERSION, &epoch, out)?;
+    let sbom = sbom::write(parts, &[("pypi", &wheel), ("npm", &npm)], VERSION, &epoch)?;
     let about = |name| About { name, version: VERSION, libc: &libc, epoch: &epoch };
     let name = format!("rekindle-{VERSION}-x86_64-linux");
 
@@ -149,8 +154,7 @@ fn pack(parts: &Parts, out: &Path) -> Result<Dist> {
 
     let bill = out.join(format!("{name}.cdx.json"));
     fs::write(&bill, &sbom)?;
-    let wheel = wheel::build(VERSION, &epoch, out)?;
-    made.extend([package.clone(), python_node.clone(), bill, wheel]);
+    made.extend([package.clone(), python_node.clone(), bill, wheel, npm]);
     Ok(Dist { package, python_node, sums: sums(&mut made, out)? })
 }
 

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::npm;
 use crate::agent::{self, TARGET};
 use crate::cache::Cache;
 use crate::hint::Hint;
@@ -24,6 +25,8 @@ pub struct Parts {
     pub kernel: PathBuf,
     /// Each image's name and its folder.
     pub images: Vec<(String, PathBuf)>,
+    /// The package of the compiler of the TypeScript SDK.
+    pub compiler: PathBuf,
 }
 
 impl Parts {
@@ -41,7 +44,9 @@ impl Parts {
         for binary in [&rekindle, &programs.agent, &programs.native] {
             no_path_of_this_machine(&fs::read(binary)?, binary)?;
         }
-        Ok(Self { rekindle, agent: programs.agent, kernel, images })
+        // After the images, which bring it into the cache.
+        let compiler = npm::compiler(cache)?;
+        Ok(Self { rekindle, agent: programs.agent, kernel, images, compiler })
     }
 }
 

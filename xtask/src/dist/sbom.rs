@@ -1,4 +1,4 @@
-//! The bill of materials, as CycloneDX: crates that are linked in, and what is in kernel and images.
+//! The bill of materials, as CycloneDX: crates that are linked in, what is in kernel and images, and the SDKs.
 //!
 //! Written here and not by cargo-cyclonedx: that one knows crates alone, and this list is short.
 
@@ -16,13 +16,13 @@ use super::parts::Parts;
 use crate::agent::TARGET;
 use crate::cache::MANIFEST;
 use crate::recipe::{Node, Recipe};
-use crate::repo;
+use crate::{hash, repo};
 
 /// The members of the workspace that are shipped.
 const SHIPPED: [&str; 2] = ["rekindle", "rekindle-agent"];
 
-/// The whole document.
-pub fn write(parts: &Parts, version: &str, epoch: &str) -> Result<String> {
+/// The whole document. `sdks` are the packages of the SDKs, each with what kind it is.
+pub fn write(parts: &Parts, sdks: &[(&str, &Path)], version: &str, epoch: &str) -> Result<String> {
     let metadata: Value = serde_json::from_slice(&output(
         Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
             .current_dir(repo::root())
@@ -33,6 +33,9 @@ pub fn write(parts: &Parts, version: &str, epoch: &str) -> Result<String> {
     components.push(kernel(&parts.kernel)?);
     for (name, dir) in &parts.images {
         components.push(image(name, dir)?);
+    }
+    for (kind, package) in sdks {
+        components.push(sdk(kind, package, version)?);
     }
     let document = json!({
         "bomFormat": "CycloneDX",
@@ -140,6 +143,16 @@ fn image(name: &str, dir: &Path) -> Result<Value> {
         "hashes": [{ "alg": "SHA-256", "content": manifest["sha256"] }],
         "components": inside,
     }))
+}
+
+/// A package for a client's program. What it needs is not in it: the Python SDK names `httpx`, the other one nothing.
+fn sdk(kind: &str, package: &Path, version: &str) -> Result<Value> {
+    let mut component = part(kind, "rekindle", version, Some(&hash::file(package)?));
+    component["bom-ref"] = component["purl"].clone();
+    component["licenses"] = json!([{ "license": { "id": "Apache-2.0" } }]);
+    let file = package.file_name().context("a package has no name")?;
+    component["properties"] = json!([{ "name": "rekindle:file", "value": file.to_string_lossy() }]);
+    Ok(component)
 }
 
 /// One package of an image, with its hash where the recipe has pinned it.

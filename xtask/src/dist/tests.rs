@@ -28,7 +28,15 @@ fn parts(dir: &Path) -> Parts {
         (name.to_owned(), file(&format!("{name}/i1/image.erofs"), name).parent().unwrap().to_owned())
     };
     let agent = file("agent", "agent");
-    Parts { rekindle, agent, kernel, images: vec![image("minimal"), image("python-node")] }
+    let images = vec![image("minimal"), image("python-node")];
+    // Stands in for the compiler, which takes its time.
+    let script = "const fs = require('fs'), out = process.argv.at(-1); fs.mkdirSync(out); fs.writeFileSync(out + '/index.js', '');";
+    file("package/bin/tsc", script);
+    let compiler = dir.join("compiler.tgz");
+    let mut tar = Command::new("tar");
+    output(tar.arg("--create").arg("--file").arg(&compiler).arg("--directory").arg(dir).arg("package"))
+        .unwrap();
+    Parts { rekindle, agent, kernel, images, compiler }
 }
 
 fn contents(deb: &Path) -> String {
@@ -47,7 +55,7 @@ fn packing_twice_gives_the_same_bytes_whatever_the_place_the_time_and_the_modes(
     let second = pack(&second_parts, &other.path().join("out")).unwrap();
     let sums = fs::read_to_string(first.sums).unwrap();
     assert_eq!(sums, fs::read_to_string(second.sums).unwrap());
-    assert_eq!(sums.lines().count(), 5, "{sums}");
+    assert_eq!(sums.lines().count(), 6, "{sums}");
 }
 
 #[test]
@@ -120,12 +128,57 @@ fn the_wheel_is_one_that_pip_installs_without_a_network() {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target"]).arg(&site);
     output(pip.arg(&wheel)).unwrap();
-    for file in ["rekindle/py.typed", "rekindle/_sync.py", "rekindle/_async.py"] {
+    for file in
+        ["rekindle/py.typed", "rekindle/_sync.py", "rekindle/_async.py", "rekindle/adapters/openai_agents.py"]
+    {
         assert!(site.join(file).exists(), "{file}");
     }
-    let told = "import importlib.metadata as m; print(m.version('rekindle'), *m.requires('rekindle'))";
+    let told = "import importlib.metadata as m; print(m.version('rekindle'), m.requires('rekindle')[0]); \
+                print(*m.metadata('rekindle').get_all('Provides-Extra')); \
+                print(*(p.value for p in m.distribution('rekindle').entry_points))";
     let told = output(Command::new("python3").env("PYTHONPATH", &site).args(["-c", told])).unwrap();
-    assert_eq!(String::from_utf8(told).unwrap(), format!("{VERSION} httpx>=0.27,<1\n"));
+    let told = String::from_utf8(told).unwrap();
+    let [about, extras, found] = told.lines().collect::<Vec<_>>()[..] else { panic!("{told}") };
+    assert_eq!(about, format!("{VERSION} httpx>=0.27,<1"));
+    assert!(extras.contains("openai-agents") && extras.contains("harbor"), "{extras}");
+    assert_eq!(found, "rekindle.adapters.inspect_ai");
     let refused = format!("{:#}", wheel::build("9.9.9", "1700000000", dir.path()).unwrap_err());
     assert!(refused.contains("9.9.9"), "{refused}");
+}
+
+#[test]
+fn the_npm_package_is_what_node_imports_and_the_bill_names_both_sdks() {
+    let cache = Cache::open().unwrap();
+    let compiler = match npm::compiler(&cache) {
+        Ok(compiler) => compiler,
+        Err(reason) => rekindle_test_support::skip!("no TypeScript: {reason:#}"),
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let package = npm::build(&compiler, VERSION, "1700000000", dir.path()).unwrap();
+    let first = hash::file(&package).unwrap();
+    assert_eq!(package, dir.path().join(format!("rekindle-{VERSION}.tgz")));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
+    let again = npm::build(&compiler, VERSION, "1700000000", dir.path()).unwrap();
+    assert_eq!(first, hash::file(&again).unwrap());
+
+    // As npm lays it out.
+    let modules = dir.path().join("node_modules");
+    fs::create_dir(&modules).unwrap();
+    output(Command::new("tar").arg("--extract").arg("--file").arg(&package).arg("--directory").arg(&modules))
+        .unwrap();
+    fs::rename(modules.join("package"), modules.join("rekindle")).unwrap();
+    for file in ["README.md", "LICENSE", "package.json", "dist/index.d.ts", "dist/node.d.ts"] {
+        assert!(modules.join("rekindle").join(file).exists(), "{file}");
+    }
+    let program = dir.path().join("program.mjs");
+    fs::write(&program, "import { Sandbox } from 'rekindle'; import * as node from 'rekindle/node'; console.log(typeof Sandbox, typeof node);").unwrap();
+    let said = output(Command::new("node").arg(&program)).unwrap();
+    assert_eq!(String::from_utf8(said).unwrap(), "function object\n");
+    let refused = format!("{:#}", npm::build(&compiler, "9.9.9", "1700000000", dir.path()).unwrap_err());
+    assert!(refused.contains("9.9.9"), "{refused}");
+
+    let sdks: [(&str, &Path); 2] = [("npm", &package), ("pypi", &program)];
+    let bill = sbom::write(&parts(&dir.path().join("parts")), &sdks, VERSION, "1700000000").unwrap();
+    assert!(bill.contains(&format!("\"pkg:npm/rekindle@{VERSION}\"")) && bill.contains(&first), "{bill}");
+    assert!(bill.contains(&format!("\"pkg:pypi/rekindle@{VERSION}\"")), "{bill}");
 }

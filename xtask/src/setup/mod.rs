@@ -11,7 +11,10 @@ use anyhow::Result;
 use crate::cache::Cache;
 
 pub use firecracker::{find as find_firecracker, report as report_firecracker};
-pub use packages::{ensure as packages, ensure_compared as compared, first_line, installed_version, on_path};
+pub use packages::{
+    ensure as packages, ensure_browser as browser, ensure_compared as compared, first_line,
+    installed_version, on_path,
+};
 
 /// How far to go.
 #[derive(clap::Args)]

@@ -64,6 +64,9 @@ const PACKAGES: &[Package] = &[
 /// What benchmarks run beside a sandbox, to compare it with. Nothing else needs them.
 const COMPARED: &[Package] = &[or_program("bubblewrap", "bwrap"), or_program("crun", "crun")];
 
+/// A browser that looks at reports as people do. One test needs it, and skips without.
+const BROWSER: &[Package] = &[or_program("chromium-headless-shell", "chromium")];
+
 /// Installs what is missing when root; otherwise fails with the line to run.
 pub fn ensure() -> Result<()> {
     install(&missing_of(PACKAGES)?)
@@ -72,6 +75,19 @@ pub fn ensure() -> Result<()> {
 /// Installs what benchmarks compare with; without it they leave that out and say so.
 pub fn ensure_compared() -> Result<()> {
     install(&missing_of(COMPARED)?)
+}
+
+/// Installs a browser when root; anybody else may go without, and is told how to get it.
+pub fn ensure_browser() -> Result<()> {
+    let missing = missing_of(BROWSER)?;
+    if !missing.is_empty() && !geteuid().is_root() {
+        let names = missing.join(" ");
+        eprintln!(
+            "there is no browser to look at reports with: sudo apt-get install --no-install-recommends {names}"
+        );
+        return Ok(());
+    }
+    install(&missing)
 }
 
 fn install(missing: &[&str]) -> Result<()> {

@@ -96,6 +96,7 @@ fn prepare(args: &Args, variables: &mut Vec<(&str, OsString)>) -> Result<()> {
     if args.fast {
         return Ok(());
     }
+    setup::browser()?;
     let firecracker = setup::report_firecracker(&cache, false)?;
     eprintln!("firecracker: {firecracker}");
     if let Some(path) = setup::find_firecracker(&cache) {

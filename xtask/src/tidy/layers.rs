@@ -1,7 +1,8 @@
 //! Rule: data flows `{grpc, http} → door → service → pool → vm → {engine, agent}`, and never back.
 //!
 //! `host`, `store`, `config`, `telemetry`, `tuning` and `network` are leaves: any layer may use them, they use
-//! no layer. Only `grpc` names tonic. Unit tests are free.
+//! no layer. `mcp` is a client of the API: it uses nothing of the supervisor's, and no layer uses it. Only `grpc` names
+//! tonic. Unit tests are free.
 
 use super::{Source, code};
 
@@ -9,6 +10,8 @@ use super::{Source, code};
 const LAYERS: [&[&str]; 6] =
     [&["grpc", "http"], &["door"], &["service"], &["pool"], &["vm"], &["engine", "agent"]];
 const LEAVES: [&str; 6] = ["host", "store", "config", "telemetry", "tuning", "network"];
+/// Rooms that know nothing but themselves and the API, and that nothing below the command line knows.
+const CLIENTS: [&str; 1] = ["mcp"];
 const SOURCES: &str = "supervisor/src/";
 
 /// Complains about every import that goes up or sideways.
@@ -17,7 +20,7 @@ pub fn check(source: &Source) -> Vec<String> {
     let layer = rest.split('/').next().unwrap_or(rest).trim_end_matches(".rs");
     let text: String = source.without_tests().lines().map(code).collect::<Vec<_>>().join("\n");
     let mut complaints = Vec::new();
-    if depth(layer).is_some() || LEAVES.contains(&layer) {
+    if depth(layer).is_some() || LEAVES.contains(&layer) || CLIENTS.contains(&layer) {
         for used in imports(&text) {
             if !allowed(layer, &used) {
                 complaints.push(format!("{}: {layer} must not know {used}", source.path));
@@ -36,6 +39,9 @@ fn depth(layer: &str) -> Option<usize> {
 }
 
 fn allowed(layer: &str, used: &str) -> bool {
+    if CLIENTS.contains(&layer) || CLIENTS.contains(&used) {
+        return layer == used;
+    }
     match (depth(layer), depth(used)) {
         // A leaf uses no layer.
         (None, Some(_)) => false,
@@ -112,6 +118,15 @@ mod tests {
     fn leaves_know_no_layer() {
         assert_eq!(complaints("host/cgroup.rs", "use crate::vm::Limits;"), 1);
         assert_eq!(complaints("config/mod.rs", "use crate::telemetry::Level;"), 0);
+    }
+
+    #[test]
+    fn a_client_of_the_api_knows_nothing_behind_it() {
+        assert_eq!(complaints("mcp/server.rs", "use crate::mcp::tools;"), 0);
+        assert_eq!(complaints("mcp/server.rs", "use crate::service::Service;"), 1);
+        assert_eq!(complaints("mcp/server.rs", "use crate::config::Dirs;"), 1);
+        assert_eq!(complaints("http/front.rs", "use crate::mcp::Mcp;"), 1);
+        assert_eq!(complaints("config/mod.rs", "use crate::mcp::Mcp;"), 1);
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn ping() -> Vec<u8> {
 }
 
 fn end() -> Vec<u8> {
-    frame(DATA, END[1], &[])
+    frame(DATA, END, &[])
 }
 
 fn write(stream: &mut Corked<Recorder>, data: &[u8]) -> Poll<io::Result<usize>> {
@@ -96,13 +96,44 @@ fn a_ping_waits_for_a_frame_that_somebody_waits_for() {
     }
 }
 
+/// The peer says so.
+fn hear(cork: &Cork<Recorder>, data: &[u8]) {
+    lock(&cork.0).arrived(data).expect("a peer that behaves");
+}
+
 #[test]
-fn a_hosts_agreement_to_an_end_waits_and_a_guests_end_does_not() {
+fn a_host_that_ends_its_half_first_is_heard_at_once() {
     let (mut stream, cork) = recorded(Side::Host);
     assert!(write(&mut stream, &end()).is_ready());
     assert!(pull(&cork).is_ready());
+    assert_eq!(writes(&cork), [end()], "the guest waits to hear that all is said");
+    // An answer to it, and then the same number once more: nothing is remembered of the first.
+    hear(&cork, &end());
+    assert!(write(&mut stream, &frame(DATA, RESET, &[])).is_ready());
+    assert!(write(&mut stream, &end()).is_ready());
+    assert!(pull(&cork).is_ready());
+    assert!(lock(&cork.0).ended.is_empty());
+}
+
+#[test]
+fn a_guest_that_ends_what_there_is_not_is_remembered_only_so_far() {
+    let (_stream, cork) = recorded(Side::Host);
+    for stream in 0..3 * MAX_STREAMS as u32 {
+        let mut end = end();
+        end[4..8].copy_from_slice(&stream.to_be_bytes());
+        hear(&cork, &end);
+    }
+    assert_eq!(lock(&cork.0).ended.len(), MAX_STREAMS);
+}
+
+#[test]
+fn a_hosts_agreement_to_an_end_waits_and_a_guests_end_does_not() {
+    let (mut stream, cork) = recorded(Side::Host);
+    hear(&cork, &end());
+    assert!(write(&mut stream, &end()).is_ready());
+    assert!(pull(&cork).is_ready());
     assert!(writes(&cork).is_empty());
-    let reset = frame(DATA, 8, &[]);
+    let reset = frame(DATA, RESET, &[]);
     assert!(write(&mut stream, &reset).is_ready());
     assert!(pull(&cork).is_ready());
     assert_eq!(writes(&cork), [[end(), reset].concat()], "a cancellation is waited for");
@@ -116,6 +147,7 @@ fn a_hosts_agreement_to_an_end_waits_and_a_guests_end_does_not() {
     let (mut stream, cork) = recorded(Side::Host);
     let mut end = end();
     end[7] = 8;
+    hear(&cork, &end);
     assert!(write(&mut stream, &end).is_ready());
     assert!(pull(&cork).is_ready());
     assert_eq!(writes(&cork), [end]);

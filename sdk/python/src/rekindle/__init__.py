@@ -7,6 +7,7 @@
 
 from ._async import AsyncClient, AsyncEvent, AsyncExecution, AsyncResult, AsyncSandbox
 from ._calls import Code, CreateOptions, ExecuteOptions
+from ._code import CodeContext, CodeError, CodeEvent, CodeLanguage, CodeResult, CodeRun
 from ._errors import (
     AlreadyExistsError,
     AuthenticationError,
@@ -24,6 +25,8 @@ from ._errors import (
 )
 from ._sync import Client, Event, Execution, Result, Sandbox
 from ._types import (
+    Connection,
+    Description,
     DetachedInfo,
     Diagnosis,
     EndReason,
@@ -35,11 +38,15 @@ from ._types import (
     FileList,
     Limits,
     Missed,
+    NetworkDenial,
+    OnTimeout,
     Outcome,
     Output,
     SandboxEnd,
     SandboxInfo,
     SandboxState,
+    SandboxResult,
+    SandboxTurns,
     SandboxUsage,
     Started,
     Template,
@@ -59,9 +66,17 @@ __all__ = [
     "CapacityError",
     "Client",
     "Code",
+    "CodeContext",
+    "CodeError",
+    "CodeEvent",
+    "CodeLanguage",
+    "CodeResult",
+    "CodeRun",
+    "Connection",
     "ConnectionFailedError",
     "CreateOptions",
     "DeadlineError",
+    "Description",
     "DetachedInfo",
     "Diagnosis",
     "EndReason",
@@ -77,7 +92,9 @@ __all__ = [
     "InvalidRequestError",
     "Limits",
     "Missed",
+    "NetworkDenial",
     "NotFoundError",
+    "OnTimeout",
     "Outcome",
     "Output",
     "PermissionDeniedError",
@@ -89,6 +106,8 @@ __all__ = [
     "SandboxEndedError",
     "SandboxInfo",
     "SandboxState",
+    "SandboxResult",
+    "SandboxTurns",
     "SandboxUsage",
     "ServerError",
     "Started",

@@ -9,7 +9,7 @@ import os
 import signal as signals
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 import httpx
 
 from . import _calls as c
+from . import _code as code
 from . import _config as config
 from . import _types as t
 from . import _wire as w
@@ -316,6 +317,65 @@ class AsyncSandbox:
                     event = dataclasses.replace(event, finished=self._linked(event.finished))
                 yield event
 
+    # Code in contexts, which remember.
+
+    async def run_code(
+        self,
+        source: str,
+        *,
+        language: str | code.CodeLanguage | None = None,
+        context: str | code.CodeContext | None = None,
+        env: Mapping[str, str] | None = None,
+        on_event: Callable[[code.CodeEvent], None] | None = None,
+        deadline: float | None = None,
+    ) -> code.CodeRun:
+        """Runs code in a context: what earlier runs defined is there. Code that fails is a result.
+
+        ``language`` is ``python``, ``javascript``, ``typescript`` or ``bash``, each with a context of its own;
+        ``context`` names another one. ``on_event`` is told everything as it happens. Whoever gives up interrupts it.
+        """
+        collected = code.Collected()
+        events = self.stream_code(source, language=language, context=context, env=env, deadline=deadline)
+        async with aclosing(events):
+            async for event in events:
+                collected.take(event)
+                if on_event is not None:
+                    on_event(event)
+        return collected.run()
+
+    async def stream_code(
+        self,
+        source: str,
+        *,
+        language: str | code.CodeLanguage | None = None,
+        context: str | code.CodeContext | None = None,
+        env: Mapping[str, str] | None = None,
+        deadline: float | None = None,
+    ) -> AsyncGenerator[code.CodeEvent, None]:
+        """Runs code in a context and tells what it prints and shows. Closing the generator interrupts the code."""
+        call = c.run_code(await self.ready(), source, language, context, env)
+        async with aclosing(self.client.stream(call, deadline)) as events:
+            async for event in events:
+                yield event
+
+    async def create_context(
+        self, language: str | code.CodeLanguage = "python", *, cwd: str = ""
+    ) -> code.CodeContext:
+        """Makes a context whose code begins in ``cwd``, or in the user's home."""
+        return await self.client.call(c.create_context(await self.ready(), language, cwd))
+
+    async def contexts(self) -> list[code.CodeContext]:
+        """The contexts of the sandbox, oldest first."""
+        return (await self.client.call(c.contexts(await self.ready()))).contexts
+
+    async def restart_context(self, context: str | code.CodeContext) -> None:
+        """Forgets what was defined in a context."""
+        await self.client.call(c.restart_context(await self.ready(), context))
+
+    async def remove_context(self, context: str | code.CodeContext) -> None:
+        """Removes a context."""
+        await self.client.call(c.remove_context(await self.ready(), context))
+
     # Files. Paths in the sandbox are absolute or relative to its user's home.
 
     async def upload_file(
@@ -410,6 +470,20 @@ class AsyncSandbox:
         """Renames a file or a directory within the sandbox."""
         return await self.client.call(c.move(await self.ready(), path, to, must_not_exist, user))
 
+    async def describe(
+        self,
+        path: str | Sequence[str],
+        *,
+        max_chars: int = 4000,
+        load_data: str | None = None,
+        timeout: Seconds | None = None,
+        user: str = "",
+    ) -> t.Description:
+        """Says what is in data without reading it out: of JSON, JSON Lines, CSV, Parquet, Excel and SQLite files and of
+        directories the records, keys, types, ranges and examples. Of several paths also by which columns they may
+        belong together. With ``load_data`` a Python program that loads them is written to that path of the sandbox."""
+        return await self.client.call(c.describe(await self.ready(), path, max_chars, load_data, timeout, user))
+
     async def watch(
         self, path: str, *, recursive: bool = False, describe: bool = False, user: str = ""
     ) -> AsyncGenerator[list[t.FileEvent], None]:
@@ -425,21 +499,36 @@ class AsyncSandbox:
         """The sandbox as it is now."""
         return await self.client.call(c.get(await self.ready()))
 
-    async def pause(self) -> t.SandboxInfo:
-        """Stops its processors and its clocks."""
-        return await self.client.call(c.pause(await self.ready()))
+    async def pause(self, *, without_memory: bool = False) -> t.SandboxInfo:
+        """Stops its processors and its clocks. Without its memory its files alone are kept: its programs end, it takes up
+        no memory of the host, and ``resume`` boots it."""
+        return await self.client.call(c.pause(await self.ready(), without_memory))
 
     async def resume(self) -> t.SandboxInfo:
         """Lets it run again."""
         return await self.client.call(c.resume(await self.ready()))
 
-    async def set_timeout(self, *, ttl: Seconds | None = None, idle_timeout: Seconds | None = None) -> t.SandboxInfo:
-        """Sets how long it still has, from now on, and how long it may go without a call (0: for ever)."""
-        return await self.client.call(c.set_timeout(await self.ready(), ttl, idle_timeout))
+    async def set_timeout(
+        self,
+        *,
+        ttl: Seconds | None = None,
+        idle_timeout: Seconds | None = None,
+        on_timeout: str | t.OnTimeout | None = None,
+    ) -> t.SandboxInfo:
+        """Sets how long it still has, from now on, how long it may go without a call (0: for ever), and what happens
+        when the first is over: ``destroy``, ``pause``, ``pause_until_used`` or ``pause_without_memory``."""
+        return await self.client.call(c.set_timeout(await self.ready(), ttl, idle_timeout, on_timeout))
 
     async def set_network(self, network: str) -> t.SandboxInfo:
         """Puts another network policy in force; ``none`` means no network."""
         return await self.client.call(c.set_network(await self.ready(), network))
+
+    async def connections(self, *, follow: bool = False) -> AsyncGenerator[t.Connection, None]:
+        """The last connections to the outside, oldest first; with ``follow`` every change until the sandbox ends."""
+        call = c.connections(await self.ready(), follow)
+        async with aclosing(self.client.stream(call)) as told:
+            async for connection in told:
+                yield connection
 
     async def timeline(self) -> t.Timeline:
         """What happened in it: every call with its cost."""

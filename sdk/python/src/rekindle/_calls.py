@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import BinaryIO, Generic, TypedDict, TypeVar, Union
 
+from . import _code as code
 from . import _types as t
 from ._errors import DeadlineError, ProtocolError, RekindleError, error_of
 from ._version import __version__
@@ -75,6 +76,9 @@ class CreateOptions(TypedDict, total=False):
     ttl: Seconds
     #: How long it may go without a call; 0 means for ever.
     idle_timeout: Seconds
+    #: What happens when its time to live is over: ``destroy``, ``pause``, ``pause_until_used`` or
+    #: ``pause_without_memory``.
+    on_timeout: str | t.OnTimeout
     #: Variables every execution sees.
     env: Mapping[str, str]
     #: Your own words about it; ``Client.sandboxes`` filters by them.
@@ -89,6 +93,14 @@ class CreateOptions(TypedDict, total=False):
     queue_timeout: Seconds
     #: Name of a network policy; no network when left out.
     network: str
+    #: What programs may ask of the gateway: ``openai/chat``, or ``openai/*`` for all operations of a service.
+    gateway: Sequence[str]
+    #: What they may spend there; as much as the operator allows when left out.
+    gateway_budget: int
+    #: How many executions may be started in it; any number when left out.
+    max_turns: int
+    #: Where in it the result is to be; ``info()`` says whether it is there.
+    result_path: str
     #: Repeated with the same one, the first call's sandbox is returned.
     request_id: str
 
@@ -188,6 +200,12 @@ def _span(value: Seconds | None) -> str | None:
     return None if value is None else span(value)
 
 
+def _on_timeout(what: str | t.OnTimeout | None) -> str | None:
+    if what is None:
+        return None
+    return f"ON_TIMEOUT_{(what if isinstance(what, t.OnTimeout) else t.OnTimeout(what.upper())).value}"
+
+
 def create(options: CreateOptions) -> Call[t.SandboxInfo]:
     limits = fields(
         milli_cpus=options.get("milli_cpus"),
@@ -204,6 +222,11 @@ def create(options: CreateOptions) -> Call[t.SandboxInfo]:
         queue_timeout=_span(options.get("queue_timeout")),
         request_id=options.get("request_id"),
         network=options.get("network"),
+        on_timeout=_on_timeout(options.get("on_timeout")),
+        gateway=list(options.get("gateway", ())) or None,
+        gateway_budget=options.get("gateway_budget"),
+        max_turns=options.get("max_turns"),
+        result_path=options.get("result_path"),
     )
     return Call("Sandboxes/Create", message, _reader(t.SandboxInfo))
 
@@ -216,8 +239,9 @@ def get(sandbox: str) -> Call[t.SandboxInfo]:
     return _about("Get", sandbox)
 
 
-def pause(sandbox: str) -> Call[t.SandboxInfo]:
-    return _about("Pause", sandbox)
+def pause(sandbox: str, without_memory: bool) -> Call[t.SandboxInfo]:
+    message = fields(sandbox=sandbox, without_memory=without_memory or None)
+    return Call("Sandboxes/Pause", message, _reader(t.SandboxInfo))
 
 
 def resume(sandbox: str) -> Call[t.SandboxInfo]:
@@ -228,13 +252,21 @@ def destroy(sandbox: str) -> Call[t.SandboxInfo]:
     return _about("Destroy", sandbox)
 
 
-def set_timeout(sandbox: str, ttl: Seconds | None, idle_timeout: Seconds | None) -> Call[t.SandboxInfo]:
-    message = fields(sandbox=sandbox, ttl=_span(ttl), idle_timeout=_span(idle_timeout))
+def set_timeout(
+    sandbox: str, ttl: Seconds | None, idle_timeout: Seconds | None, on_timeout: str | t.OnTimeout | None
+) -> Call[t.SandboxInfo]:
+    message = fields(
+        sandbox=sandbox, ttl=_span(ttl), idle_timeout=_span(idle_timeout), on_timeout=_on_timeout(on_timeout)
+    )
     return Call("Sandboxes/SetTimeout", message, _reader(t.SandboxInfo))
 
 
 def set_network(sandbox: str, network: str) -> Call[t.SandboxInfo]:
     return Call("Network/Update", fields(sandbox=sandbox, network=network), _reader(t.SandboxInfo))
+
+
+def connections(sandbox: str, follow: bool) -> Stream[t.Connection]:
+    return Stream("Network/Connections", fields(sandbox=sandbox, follow=follow), _reader(t.Connection))
 
 
 def timeline(sandbox: str) -> Call[t.Timeline]:
@@ -324,6 +356,55 @@ def send_input(sandbox: str, execution: str, data: bytes | str, end: bool) -> Ca
 def resize(sandbox: str, execution: str, rows: int, columns: int) -> Call[None]:
     size = fields(rows=rows, columns=columns)
     return Call("Executions/Resize", fields(sandbox=sandbox, execution=execution, size=size), _nothing)
+
+
+# Code in contexts.
+
+#: Other names that languages have.
+_LANGUAGES = {"PY": "PYTHON", "JS": "JAVASCRIPT", "TS": "TYPESCRIPT", "SH": "BASH"}
+
+
+def _language(language: str | code.CodeLanguage | None) -> str | None:
+    if language is None:
+        return None
+    if not isinstance(language, code.CodeLanguage):
+        name = language.upper()
+        language = code.CodeLanguage(_LANGUAGES.get(name, name))
+    return f"CODE_LANGUAGE_{language.value}"
+
+
+def _context(context: str | code.CodeContext | None) -> str | None:
+    return context.id if isinstance(context, code.CodeContext) else context
+
+
+def run_code(
+    sandbox: str,
+    source: str,
+    language: str | code.CodeLanguage | None,
+    context: str | code.CodeContext | None,
+    env: Mapping[str, str] | None,
+) -> Stream[code.CodeEvent]:
+    message = fields(
+        sandbox=sandbox, code=source, language=_language(language), context=_context(context), env=words(env)
+    )
+    return Stream("Interpreter/Run", message, _reader(code.CodeEvent))
+
+
+def create_context(sandbox: str, language: str | code.CodeLanguage, cwd: str) -> Call[code.CodeContext]:
+    message = fields(sandbox=sandbox, language=_language(language), cwd=cwd)
+    return Call("Interpreter/CreateContext", message, _reader(code.CodeContext))
+
+
+def contexts(sandbox: str) -> Call[code.ContextList]:
+    return Call("Interpreter/ListContexts", fields(sandbox=sandbox), _reader(code.ContextList))
+
+
+def restart_context(sandbox: str, context: str | code.CodeContext) -> Call[None]:
+    return Call("Interpreter/RestartContext", fields(sandbox=sandbox, context=_context(context)), _nothing)
+
+
+def remove_context(sandbox: str, context: str | code.CodeContext) -> Call[None]:
+    return Call("Interpreter/RemoveContext", fields(sandbox=sandbox, context=_context(context)), _nothing)
 
 
 # Files.
@@ -442,6 +523,20 @@ def make_dir(sandbox: str, path: str, mode: int, must_not_exist: bool, user: str
 def move(sandbox: str, source: str, to: str, must_not_exist: bool, user: str) -> Call[t.FileInfo]:
     message = fields(sandbox=sandbox, from_=text64(source), to=text64(to), must_not_exist=must_not_exist, user=user)
     return Call("Files/Move", message, _reader(t.FileInfo))
+
+
+def describe(
+    sandbox: str, paths: str | Sequence[str], max_chars: int, load_data: str | None, timeout: Seconds | None, user: str
+) -> Call[t.Description]:
+    message = fields(
+        sandbox=sandbox,
+        paths=[text64(path) for path in ([paths] if isinstance(paths, str) else paths)],
+        max_chars=max_chars,
+        user=user,
+        loader=text64(load_data) if load_data else None,
+        timeout=None if timeout is None else span(timeout),
+    )
+    return Call("Files/Describe", message, _reader(t.Description))
 
 
 def watch(sandbox: str, path: str, recursive: bool, describe: bool, user: str) -> Stream[t.FileEvents]:

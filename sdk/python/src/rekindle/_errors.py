@@ -122,6 +122,7 @@ REASONS: dict[str, type[RekindleError]] = {
     "RATE_LIMITED": CapacityError,
     "NETWORK_FORBIDDEN": PermissionDeniedError,
     "ROOT_FORBIDDEN": PermissionDeniedError,
+    "TURNS_SPENT": CapacityError,
 }
 
 _INFO = "google.rpc.ErrorInfo"

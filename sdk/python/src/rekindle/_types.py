@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from . import _wire as w
 from ._wire import wire
@@ -18,6 +18,18 @@ class SandboxState(enum.Enum):
     PAUSED = "PAUSED"
     ENDING = "ENDING"
     ENDED = "ENDED"
+
+
+class OnTimeout(enum.Enum):
+    """What happens to a sandbox whose time to live is over."""
+
+    DESTROY = "DESTROY"
+    #: Paused until ``resume``.
+    PAUSE = "PAUSE"
+    #: Paused until ``resume``, or until something is done in it.
+    PAUSE_UNTIL_USED = "PAUSE_UNTIL_USED"
+    #: Paused without its memory until ``resume``, which boots it.
+    PAUSE_WITHOUT_MEMORY = "PAUSE_WITHOUT_MEMORY"
 
 
 class EndReason(enum.Enum):
@@ -83,6 +95,27 @@ class SandboxUsage:
     bytes_in: int = wire("bytes_in", w.UINT64)
     bytes_out: int = wire("bytes_out", w.UINT64)
     running_time: float = wire("running_time", w.SECONDS)
+    #: Requests that the gateway has let through, and what they cost, in the operator's units.
+    gateway_requests: int = wire("gateway_requests", w.UINT64)
+    gateway_cost: int = wire("gateway_cost", w.UINT64)
+
+
+@dataclasses.dataclass(frozen=True)
+class SandboxTurns:
+    """How many executions may be started in a sandbox."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.SandboxTurns"
+    max: int = wire("max", w.UINT32)
+    left: int = wire("left", w.UINT32)
+
+
+@dataclasses.dataclass(frozen=True)
+class SandboxResult:
+    """Where the result of a sandbox is to be, and whether it is there: ``None`` when nobody could tell."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.SandboxResult"
+    path: str = wire("path", w.STRING)
+    exists: bool | None = wire("exists", w.MAYBE_BOOL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +134,18 @@ class SandboxInfo:
     limits: Limits = wire("limits", w.message(Limits, maybe=False))
     usage: SandboxUsage = wire("usage", w.message(SandboxUsage, maybe=False))
     tenant: str = wire("tenant", w.STRING)
+    network: str = wire("network", w.STRING)
+    on_timeout: OnTimeout | None = wire("on_timeout", w.one_of(OnTimeout, "OnTimeout"))
+    #: ``None`` when they have no bound.
+    turns: SandboxTurns | None = wire("turns", w.message(SandboxTurns))
+    #: ``None`` when nobody said where it is to be.
+    result: SandboxResult | None = wire("result", w.message(SandboxResult))
+    #: What its programs may ask of the gateway, as ``service/operation``.
+    gateway: list[str] = wire("gateway", w.STRINGS)
+    #: What they may spend there; ``None`` when it has no bound.
+    gateway_budget: int | None = wire("gateway_budget", w.MAYBE_UINT64)
+    #: It is paused without its memory.
+    without_memory: bool = wire("without_memory", w.BOOL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,11 +216,15 @@ class ExecutionUsage:
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """A guess at a failure, made from the program's own words: ``missing_module``, ``syntax_error`` and others."""
+    """What went wrong, with a stable code to branch on in ``kind``: docs/guides/diagnoses.md lists them."""
 
     MESSAGE: ClassVar[str] = "rekindle.v1.Diagnosis"
     kind: str = wire("kind", w.STRING)
     subject: str = wire("subject", w.STRING)
+    #: What to do about it, in one line.
+    hint: str = wire("hint", w.STRING)
+    #: Names of what is installed that may have been meant.
+    near: list[str] = wire("near", w.STRINGS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,6 +241,10 @@ class ExecutionResult:
     warm_interpreter: bool = wire("warm_interpreter", w.BOOL)
     #: An earlier call's answer, with the same idempotency key.
     replayed: bool = wire("replayed", w.BOOL)
+    #: Turns that the sandbox had left once this one was taken; ``None`` when they have no bound.
+    turns_left: int | None = wire("turns_left", w.MAYBE_UINT32)
+    #: That the result is to be written now, when 3 and when 1 turns are left.
+    warning: str = wire("warning", w.STRING)
 
     @property
     def exit_code(self) -> int | None:
@@ -323,6 +376,18 @@ class FileList:
 
 
 @dataclasses.dataclass(frozen=True)
+class Description:
+    """Data in few words: ``text`` for a person or a model, ``structure`` for a program. All of it is the sandbox's word."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.DescribeFilesResponse"
+    text: str = wire("text", w.STRING)
+    structure: Any = wire("structure", w.MAYBE_JSON)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclasses.dataclass(frozen=True)
 class FileEvent:
     """One change of one file or directory; its path begins at the directory that is watched."""
 
@@ -384,3 +449,61 @@ class Timeline:
     MESSAGE: ClassVar[str] = "rekindle.v1.SandboxTimelineResponse"
     entries: list[TimelineEntry] = wire("entries", w.many(TimelineEntry))
     dropped: int = wire("dropped", w.UINT64)
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkDenial:
+    """A connection that was not let through."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.NetworkDenial"
+    #: One word, such as ``not_allowed`` or ``private_address``.
+    reason: str = wire("reason", w.STRING)
+    message: str = wire("message", w.STRING)
+    host: str = wire("host", w.STRING)
+    port: int = wire("port", w.UINT32)
+    rule: str = wire("rule", w.STRING)
+
+
+@dataclasses.dataclass(frozen=True)
+class ConnectionOpen:
+    """It was let through."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ConnectionOpen"
+    rule: str = wire("rule", w.STRING)
+
+
+@dataclasses.dataclass(frozen=True)
+class ConnectionClosed:
+    """It was let through, and has ended; ``denial`` says why it was cut off, if it was."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ConnectionClosed"
+    rule: str = wire("rule", w.STRING)
+    denial: NetworkDenial | None = wire("denial", w.message(NetworkDenial))
+
+
+@dataclasses.dataclass(frozen=True)
+class ConnectionFailed:
+    """It was allowed, and nobody answered."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ConnectionFailed"
+    message: str = wire("message", w.STRING)
+
+
+@dataclasses.dataclass(frozen=True)
+class Connection:
+    """A connection of a program to the outside; of ``open``, ``closed``, ``denied`` and ``failed`` one is set."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.Connection"
+    number: int = wire("number", w.UINT64)
+    execution: str = wire("execution", w.STRING)
+    host: str = wire("host", w.STRING)
+    port: int = wire("port", w.UINT32)
+    policy: str = wire("policy", w.STRING)
+    started_at: dt.datetime | None = wire("started_at", w.MAYBE_TIME)
+    duration: float = wire("duration", w.SECONDS)
+    bytes_up: int = wire("bytes_up", w.UINT64)
+    bytes_down: int = wire("bytes_down", w.UINT64)
+    open: ConnectionOpen | None = wire("open", w.message(ConnectionOpen))
+    closed: ConnectionClosed | None = wire("closed", w.message(ConnectionClosed))
+    denied: NetworkDenial | None = wire("denied", w.message(NetworkDenial))
+    failed: ConnectionFailed | None = wire("failed", w.message(ConnectionFailed))

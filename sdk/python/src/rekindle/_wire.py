@@ -65,8 +65,20 @@ def _none() -> None:
     return None
 
 
+def _json(text: Any) -> Any:
+    # Of a guest: what is too deep or too long for Python is as good as not there.
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 STRING = Kind("TYPE_STRING", str, str)
+MAYBE_STRING = Kind("TYPE_STRING", str, _none)
+#: A text that is JSON, read.
+MAYBE_JSON = Kind("TYPE_STRING", _json, _none)
 BOOL = Kind("TYPE_BOOL", bool, bool)
+MAYBE_BOOL = Kind("TYPE_BOOL", bool, _none)
 UINT32 = Kind("TYPE_UINT32", int, int)
 UINT64 = Kind("TYPE_UINT64", int, int)
 MAYBE_UINT32 = Kind("TYPE_UINT32", int, _none)

@@ -124,7 +124,7 @@ fn usage_is_bounded_so_that_sums_cannot_overflow() {
 #[test]
 fn a_diagnosis_is_printable_and_an_unknown_one_is_none() {
     let diagnose = |kind, subject: &str| {
-        let diagnosis = Some(wire::Diagnosis { kind, subject: subject.to_owned() });
+        let diagnosis = Some(wire::Diagnosis { kind, subject: subject.to_owned(), ..Default::default() });
         check(ExecuteResult { diagnosis, ..result() }).expect("a result").diagnosis
     };
     let found = diagnose(wire::DiagnosisKind::MissingModule.into(), "num\u{1b}py").expect("a diagnosis");

@@ -1,14 +1,19 @@
 //! The words of the commands that talk to a server: `create`, `exec`, `put` and so on. Parsed here, carried out
 //! in `cli/remote`.
 
+mod model;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand};
-use rekindle::host::cgroup::CpuQuota;
 
-use super::{ProgramOptions, UserOptions, cpus, size, span, span_or_none, variable};
+pub use self::model::{McpOptions, PromptOptions};
+use super::{
+    CodeOptions, ContextCommand, CreateOptions, PauseOptions, ProgramOptions, TimeoutOptions, UserOptions,
+    span, variable,
+};
 
 /// What to do on a server.
 #[derive(Debug, Subcommand)]
@@ -23,12 +28,19 @@ pub enum RemoteCommand {
     Jobs(On<OneOptions>),
     /// Send a signal to detached programs
     Kill(On<KillOptions>),
+    /// Run code in a sandbox piece by piece; what it defines is there for the next
+    Code(On<CodeOptions>),
+    /// List, make, begin anew and remove the contexts that `code` runs code in
+    #[command(subcommand)]
+    Context(ContextCommand),
     /// Copy a file into a sandbox
     Put(On<PutOptions>),
     /// Copy a file, or a directory as a tar archive, out of a sandbox
     Get(On<GetOptions>),
     /// List a directory of a sandbox
     Ls(On<LsOptions>),
+    /// Describe data of a sandbox in few words: JSON, JSON Lines, CSV, Parquet, Excel, SQLite, directories
+    Describe(On<DescribeOptions>),
     /// List sandboxes
     Ps(On<PsOptions>),
     /// Show everything about a sandbox
@@ -39,8 +51,8 @@ pub enum RemoteCommand {
     Egress(On<EgressOptions>),
     /// Put a sandbox under another network policy
     Network(On<NetworkOptions>),
-    /// Stop a sandbox's processors and its clocks
-    Pause(On<OneOptions>),
+    /// Stop a sandbox's processors and its clocks, or end all but its files
+    Pause(On<PauseOptions>),
     /// Let a paused sandbox run again
     Resume(On<OneOptions>),
     /// Set how long a sandbox still has
@@ -55,6 +67,10 @@ pub enum RemoteCommand {
     Status(On<JsonOptions>),
     /// Show what tenants have used
     Usage(On<UsageOptions>),
+    /// Let a model use sandboxes, as a server of the Model Context Protocol
+    Mcp(On<McpOptions>),
+    /// Print the rules of a server's sandboxes for a model's system prompt
+    Prompt(On<PromptOptions>),
 }
 
 /// A command and the server it is for.
@@ -88,47 +104,6 @@ pub struct ServerOptions {
     /// PEM of that certificate's key
     #[arg(long, value_name = "FILE", env = "REKINDLE_CLIENT_KEY", requires = "client_cert")]
     pub client_key: Option<PathBuf>,
-}
-
-/// Options of `create`.
-#[derive(Debug, Args)]
-pub struct CreateOptions {
-    /// The template; the server's default when left out
-    #[arg(long, default_value = "", hide_default_value = true)]
-    pub template: String,
-    /// How long it lives, in seconds or such as 10m
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub ttl: Option<Duration>,
-    /// How long it may go without a call; none for ever
-    #[arg(long, value_name = "TIME", value_parser = span_or_none)]
-    pub idle: Option<Duration>,
-    /// Share of the host's processors, such as 0.5 or 2
-    #[arg(long, value_name = "N", value_parser = cpus)]
-    pub cpus: Option<CpuQuota>,
-    /// Memory of all programs in it, such as 256M or 1G
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub memory: Option<u64>,
-    /// Processes and threads at once
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub pids: Option<u32>,
-    /// A variable every program sees; repeatable
-    #[arg(long, value_name = "K=V", value_parser = variable)]
-    pub env: Vec<(String, String)>,
-    /// A word of your own about it; repeatable
-    #[arg(long, value_name = "K=V", value_parser = variable)]
-    pub meta: Vec<(String, String)>,
-    /// How long to wait for room when the host is full; 0 not at all
-    #[arg(long, value_name = "TIME", value_parser = span_or_none)]
-    pub wait: Option<Duration>,
-    /// The network policy, by the name the operator gave it; no network when left out
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
-    pub network: String,
-    /// Create one sandbox however often this is called with the same id
-    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
-    pub request_id: String,
-    /// Print the sandbox as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Options of `exec`.
@@ -244,6 +219,30 @@ pub struct LsOptions {
     pub json: bool,
 }
 
+/// Options of `describe`.
+#[derive(Debug, Args)]
+pub struct DescribeOptions {
+    /// The sandbox
+    pub sandbox: String,
+    /// Files and directories; of several it is also said by which columns they may belong together
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<OsString>,
+    /// Most characters of the text
+    #[arg(long, value_name = "N", default_value_t = 4000, conflicts_with = "json")]
+    pub max_chars: u32,
+    /// Also write a Python program to this path of the sandbox that loads the data, such as load_data.py
+    #[arg(long, value_name = "PATH")]
+    pub load_data: Option<OsString>,
+    /// How long it may take, in seconds or such as 10m; 2 minutes when left out
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub timeout: Option<Duration>,
+    #[command(flatten)]
+    pub user: UserOptions,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Options of `ps`.
 #[derive(Debug, Args)]
 pub struct PsOptions {
@@ -267,23 +266,6 @@ pub struct OneOptions {
     /// The sandbox: its id, or as much of it as no other begins with
     pub sandbox: String,
     /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `timeout`.
-#[derive(Debug, Args)]
-#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["ttl", "idle"]))]
-pub struct TimeoutOptions {
-    /// The sandbox
-    pub sandbox: String,
-    /// How long it still lives from now on, in seconds or such as 10m
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub ttl: Option<Duration>,
-    /// How long it may go without a call; none for ever
-    #[arg(long, value_name = "TIME", value_parser = span_or_none)]
-    pub idle: Option<Duration>,
-    /// Print the sandbox as JSON
     #[arg(long)]
     pub json: bool,
 }

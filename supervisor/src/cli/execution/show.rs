@@ -26,6 +26,9 @@ pub fn tell_notes(response: &ExecuteResponse) {
     for note in denials(response) {
         eprintln!("rekindle: {note}");
     }
+    if !response.warning.is_empty() {
+        eprintln!("rekindle: {}", escape::text(&response.warning));
+    }
 }
 
 /// What to say about connections that were denied: each host once.

@@ -21,6 +21,10 @@ pub struct Execution {
     warm_interpreter: bool,
     replayed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    turns_left: Option<u32>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    warning: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<Network>,
 }
 
@@ -61,6 +65,10 @@ struct Usage {
 struct Diagnosis {
     kind: String,
     subject: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    hint: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    near: Vec<String>,
 }
 
 impl Execution {
@@ -77,9 +85,14 @@ impl Execution {
                 cpu_time: seconds(usage.cpu_time),
                 memory_peak_bytes: usage.memory_peak_bytes,
             },
-            diagnosis: from.diagnosis.map(|from| Diagnosis { kind: from.kind, subject: from.subject }),
+            diagnosis: from.diagnosis.map(|from| {
+                let v1::Diagnosis { kind, subject, hint, near } = from;
+                Diagnosis { kind, subject, hint, near }
+            }),
             warm_interpreter: from.warm_interpreter,
             replayed: from.replayed,
+            turns_left: from.turns_left,
+            warning: from.warning,
             network: from.network.map(|from| Network {
                 connections: from.connections,
                 denied: from.denied,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use rekindle::config::Dirs;
-use rekindle_api::client::{Client, Target};
+use rekindle_api::client::{Client, Connection, Target};
 
 use crate::cli::args::ServerOptions;
 
@@ -15,9 +15,15 @@ const SOCKET: &str = "rekindle.sock";
 
 /// Connects.
 pub async fn connect(options: &ServerOptions) -> anyhow::Result<Client> {
+    let (connection, token) = open(options).await?;
+    Ok(connection.client(token.as_deref())?)
+}
+
+/// Connects, for calls with this token or with others.
+pub async fn open(options: &ServerOptions) -> anyhow::Result<(Connection, Option<String>)> {
     let target = target(options)?;
     let token = token(options)?;
-    Ok(Client::connect(&target, token.as_deref()).await?)
+    Ok((Connection::open(&target).await?, token))
 }
 
 fn target(options: &ServerOptions) -> anyhow::Result<Target> {

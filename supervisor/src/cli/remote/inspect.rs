@@ -41,7 +41,22 @@ fn text(sandbox: &Sandbox, now: SystemTime) -> String {
         "idle timeout",
         sandbox.idle_timeout.map_or_else(|| "none".into(), |time| quantity::long(Some(time))),
     );
+    facts.fact("on timeout", view::on_timeout(sandbox.on_timeout).replace('_', " "));
     facts.fact("network", &sandbox.network);
+    if !sandbox.gateway.is_empty() {
+        facts.fact("gateway", sandbox.gateway.join(", "));
+    }
+    if let Some(turns) = &sandbox.turns {
+        facts.fact("turns left", format!("{} of {}", turns.left, turns.max));
+    }
+    if let Some(result) = &sandbox.result {
+        let there = match result.exists {
+            Some(true) => "there",
+            Some(false) => "not there",
+            None => "not known",
+        };
+        facts.fact("result", format!("{}: {there}", result.path));
+    }
     facts.fact("metadata", ps::metadata(&sandbox.metadata));
     let limits = sandbox.limits.unwrap_or_default();
     facts.fact("processors", or(limits.milli_cpus.into(), "not limited", quantity::cpus));
@@ -57,8 +72,14 @@ fn text(sandbox: &Sandbox, now: SystemTime) -> String {
         "bytes in, out",
         format!("{}, {}", quantity::size(usage.bytes_in), quantity::size(usage.bytes_out)),
     );
+    if !sandbox.gateway.is_empty() {
+        let of = sandbox.gateway_budget.map(|most| format!(" of {most}")).unwrap_or_default();
+        let (requests, cost) = (usage.gateway_requests, usage.gateway_cost);
+        facts.fact("gateway requests, cost", format!("{requests}, {cost}{of}"));
+    }
     if usage.connections > 0 {
         facts.fact("connections", format!("{}, {} denied", usage.connections, usage.connections_denied));
+        facts.fact("requests over http", usage.network_requests.to_string());
         facts.fact(
             "network up, down",
             format!(

@@ -3,8 +3,11 @@
 //! terminal unescaped, a program's own output excepted.
 
 mod attach;
+mod code;
 mod connection;
+mod context;
 mod create;
+mod describe;
 mod egress;
 pub(super) mod escape;
 mod exec;
@@ -13,9 +16,11 @@ mod inspect;
 mod jobs;
 mod kill;
 mod ls;
+mod mcp;
 mod network;
 mod pause;
 pub(super) mod print;
+mod prompt;
 mod ps;
 mod put;
 pub(super) mod quantity;
@@ -47,9 +52,12 @@ pub async fn remote(command: RemoteCommand) -> anyhow::Result<u8> {
         RemoteCommand::Attach(on) => attach::attach(connect(&on.server).await?, on.options).await,
         RemoteCommand::Jobs(on) => jobs::jobs(connect(&on.server).await?, on.options).await,
         RemoteCommand::Kill(on) => kill::kill(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Code(on) => code::code(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Context(command) => context::context(command).await,
         RemoteCommand::Put(on) => put::put(connect(&on.server).await?, on.options).await,
         RemoteCommand::Get(on) => get::get(connect(&on.server).await?, on.options).await,
         RemoteCommand::Ls(on) => ls::ls(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Describe(on) => describe::describe(connect(&on.server).await?, on.options).await,
         RemoteCommand::Ps(on) => ps::ps(connect(&on.server).await?, on.options).await,
         RemoteCommand::Inspect(on) => inspect::inspect(connect(&on.server).await?, on.options).await,
         RemoteCommand::Timeline(on) => timeline::timeline(connect(&on.server).await?, on.options).await,
@@ -63,6 +71,8 @@ pub async fn remote(command: RemoteCommand) -> anyhow::Result<u8> {
         RemoteCommand::Top(on) => top::top(connect(&on.server).await?, &on.options).await,
         RemoteCommand::Status(on) => status::status(connect(&on.server).await?, &on.options).await,
         RemoteCommand::Usage(on) => usage::usage(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Mcp(on) => mcp::mcp(connection::open(&on.server).await?, on.options).await,
+        RemoteCommand::Prompt(on) => prompt::prompt(connect(&on.server).await?, &on.options).await,
     }
 }
 

@@ -4,7 +4,7 @@ use rekindle_api::client::Client;
 use rekindle_api::time::duration;
 use rekindle_api::v1::SetSandboxTimeoutRequest;
 
-use super::{print, refusal, resolve, view};
+use super::{create, print, refusal, resolve, view};
 use crate::cli::args::TimeoutOptions;
 
 /// Runs the command.
@@ -13,6 +13,7 @@ pub async fn timeout(mut client: Client, options: TimeoutOptions) -> anyhow::Res
         sandbox: resolve::resolve(&mut client, &options.sandbox).await?,
         ttl: options.ttl.map(duration),
         idle_timeout: options.idle.map(duration),
+        on_timeout: create::on_timeout(options.on_timeout),
     };
     let sandbox = client.sandboxes.set_timeout(request).await.map_err(refusal::refused)?.into_inner();
     if options.json {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Problem, ServerConfig};
-use crate::network::{Egress, InvalidNetwork};
+use crate::network::{Egress, Gateway, InvalidNetwork};
 
 /// Least and most of the overcommit factors.
 const OVERCOMMIT: std::ops::RangeInclusive<f64> = 0.1..=1000.0;
@@ -36,6 +36,7 @@ impl ServerConfig {
         self.check_sandbox(&mut no);
         self.check_pool(&mut no);
         self.check_network(&mut no);
+        self.check_gateway(&mut no);
         self.check_telemetry(&mut no);
         self.check_paths(&mut no);
         problems
@@ -147,6 +148,25 @@ impl ServerConfig {
             let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
             let message = format!("{error}{}", source.unwrap_or_default());
             no(key, message, "docs/guides/network.md has policies to start from");
+        }
+    }
+
+    fn check_gateway(&self, no: &mut impl FnMut(&str, String, &str)) {
+        if let Err(error) = Gateway::check(&self.gateway.services) {
+            let message = format!("{error}: {}", error.source);
+            no("gateway.services", message, "docs/guides/network.md has services to start from");
+        }
+        let declared = |asked: &str| {
+            let (service, operation) = asked.split_once('/')?;
+            let operations = &self.gateway.services.get(service)?.operations;
+            (operation == "*" || operations.iter().any(|known| known.name == operation)).then_some(())
+        };
+        if let Some(asked) = self.http.gateway.iter().find(|asked| declared(asked).is_none()) {
+            let hint = "name operations of [gateway.services], such as openai/chat or openai/*";
+            no("http.gateway", format!("there is no operation {asked:?}"), hint);
+        }
+        if self.gateway.budget == Some(0) {
+            no("gateway.budget", "is 0: nothing could be spent".to_owned(), "leave it out for no bound");
         }
     }
 

@@ -15,7 +15,7 @@ use super::section::Given;
 use super::{ConfigError, Problem, ServerConfig, variable};
 
 /// Variables that look like one of a section and are something else: the tests' own.
-const NOT_OURS: [&str; 1] = ["REKINDLE_ENGINE_FILE"];
+const NOT_OURS: [&str; 2] = ["REKINDLE_ENGINE_FILE", crate::network::gateway::TOKEN_VARIABLE];
 
 /// Where a value in force comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -27,8 +27,8 @@ pub use self::load::{Flag, Loaded, Origin, Sources};
 pub use self::reference::{reference, variable};
 pub use self::section::Key;
 pub use self::sections::{
-    AuthSection, EngineSection, HttpSection, ListenSection, NetworkSection, PoolSection, SandboxSection,
-    ShutdownSection, TelemetrySection, TemplateSection,
+    AuthSection, EngineSection, GatewaySection, HttpSection, ListenSection, NetworkSection, PoolSection,
+    SandboxSection, ShutdownSection, TelemetrySection, TemplateSection,
 };
 pub use self::values::{EngineName, LogFormat, Mode};
 
@@ -47,6 +47,8 @@ pub struct ServerConfig {
     pub pool: PoolSection,
     /// What sandboxes may reach.
     pub network: NetworkSection,
+    /// What they may call with a credential of the host's.
+    pub gateway: GatewaySection,
     /// Who may call.
     pub auth: AuthSection,
     /// What is told about the service.
@@ -67,6 +69,7 @@ impl ServerConfig {
         ("sandbox", SandboxSection::ABOUT, SandboxSection::KEYS),
         ("pool", PoolSection::ABOUT, PoolSection::KEYS),
         ("network", NetworkSection::ABOUT, NetworkSection::KEYS),
+        ("gateway", GatewaySection::ABOUT, GatewaySection::KEYS),
         ("auth", AuthSection::ABOUT, AuthSection::KEYS),
         ("telemetry", TelemetrySection::ABOUT, TelemetrySection::KEYS),
         ("shutdown", ShutdownSection::ABOUT, ShutdownSection::KEYS),
@@ -85,6 +88,7 @@ impl ServerConfig {
             "sandbox" => self.sandbox.set(key, given),
             "pool" => self.pool.set(key, given),
             "network" => self.network.set(key, given),
+            "gateway" => self.gateway.set(key, given),
             "auth" => self.auth.set(key, given),
             "telemetry" => self.telemetry.set(key, given),
             "shutdown" => self.shutdown.set(key, given),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::section::section;
 use super::values::{EngineName, LogFormat, Mode};
 use crate::config::TemplateName;
-use crate::network::PolicySpec;
+use crate::network::{PolicySpec, ServiceSpec};
 
 section! {
     /// Where callers connect.
@@ -52,6 +52,9 @@ section! {
         /// The network policy of sandboxes whose clients want the internet, which they do unless they say otherwise.
         /// It counts for tokens that allow it; all others have no network.
         network: Option<String> = None;
+        /// What sandboxes may ask of the gateway, such as `["openai/chat"]`: clients of E2B cannot say it. Services that
+        /// a token does not allow are left out.
+        gateway: Vec<String> = Vec::new();
         /// Whether anybody who knows a sandbox's name may connect to its ports, which is what clients expect unless they
         /// say otherwise. If not, each needs the sandbox's traffic token.
         public_ports: bool = true;
@@ -194,11 +197,27 @@ section! {
         /// The policies that a caller may name for a sandbox, each a table `[network.policies.<name>]`: `mode` is `"none"`, `"allow"`
         /// or `"full"`, `presets` names ready rules (`apt`, `crates`, `github`, `npm`, `pypi`), and `allow` lists rules such as
         /// `{ host = "*.example.com", ports = [443], protocol = "tls" }`, where `protocol` is `"tls"`, `"http"` or `"tcp"`;
-        /// `budget` may have `bytes_up`, `bytes_down`, `connections`, `connections_at_once` and `bytes_per_second`.
+        /// `budget` may have `bytes_up`, `bytes_down`, `requests` (of rules for http), `connections`,
+        /// `connections_at_once` and `bytes_per_second`.
         policies: BTreeMap<String, PolicySpec> = BTreeMap::new(), shown "none";
         /// Names that lead to an address and port of the operator's choice instead of what a resolver says, such as
-        /// `{ "pypi.org" = "10.1.2.3:8443" }` for a mirror. The only way to a private address.
+        /// `{ "pypi.org" = "10.1.2.3:8443" }` for a mirror. The only way to a private address, but for upstreams of the gateway.
         hosts: BTreeMap<String, SocketAddr> = BTreeMap::new(), shown "none";
+    }
+}
+
+section! {
+    /// Services outside that programs in sandboxes call as `http://<service>.gateway.internal`, with a credential that
+    /// stays on the host ([guide](guides/network.md#the-gateway)).
+    GatewaySection {
+        /// The services, each a table `[gateway.services.<name>]`: `upstream` is where it is (`"https://api.example.com"`),
+        /// `credential` what it is called with (`{ header = "authorization", value = "Bearer {}", file = "/etc/rekindle/key" }`,
+        /// or `env` with the name of a variable instead of `file`), and `operations` what may be asked of it, each
+        /// `{ name = "chat", method = "POST", path = "/v1/items/{id}", max_body_bytes = 1048576, cost = 1 }`; besides,
+        /// `requests_per_minute` of one sandbox, `timeout_s` (600) and `ca`, a file of certificates to trust instead of the host's.
+        services: BTreeMap<String, ServiceSpec> = BTreeMap::new(), shown "none";
+        /// The most that one sandbox may spend, in the units of `cost`. A caller may ask for less.
+        budget: Option<u64> = None;
     }
 }
 

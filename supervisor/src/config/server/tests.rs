@@ -104,6 +104,7 @@ fn every_key_can_be_set_by_its_variable() {
             (_, "tls", _) => "true".to_owned(),
             (_, "otlp_endpoint", _) => "http://127.0.0.1:4317".to_owned(),
             (_, "socket_mode", _) => "0660".to_owned(),
+            ("gateway", "budget", _) => "7".to_owned(),
             (_, "default_template", _) => "minimal".to_owned(),
             (_, _, "none") => "/x".to_owned(),
             (_, _, shown) => shown.trim_matches('"').to_owned(),
@@ -253,8 +254,43 @@ fn what_makes_no_sense_is_refused() {
         ("[telemetry]\nlog_format = \"xml\"", "telemetry.log_format"),
         ("[telemetry]\notlp_endpoint = \"https://x:4317\"", "telemetry.otlp_endpoint"),
         ("listen = 1", "listen"),
+        ("[gateway]\nbudget = 0", "gateway.budget"),
+        ("[gateway.services.x]\nupstream = \"https://x.example\"\noperations = []", "gateway.services"),
+        ("[gateway.services.x]\nupstream = \"http://x.example\"\noperations = []", "gateway.services"),
+        ("[gateway.services.x]\nupstream = \"https://x.example\"", "gateway.services"),
+        ("[gateway.services.x]\nkey = \"sk-1\"", "gateway.services"),
     ] {
         assert_eq!(refused(file), [key], "{file}");
+    }
+}
+
+#[test]
+fn the_services_of_the_guide_and_of_the_package_can_be_used_as_they_are() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let guide = std::fs::read_to_string(root.join("docs/guides/network.md")).expect("the guide");
+    let blocks = guide.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let guide = blocks.into_iter().find(|block| block.contains("[gateway]")).expect("an example").to_owned();
+    let package = std::fs::read_to_string(root.join("packaging/etc/rekindle.toml")).expect("the file");
+    let package: Vec<&str> = package
+        .lines()
+        .filter_map(|line| line.strip_prefix("# "))
+        .skip_while(|line| !line.starts_with("[gateway"))
+        .take_while(|line| !line.starts_with("[telemetry"))
+        .collect();
+    for (text, path) in [(guide, "the guide"), (package.join("\n"), "the package")] {
+        let loaded = load(&text, &[], &[]).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let services: Vec<&String> = loaded.config.gateway.services.keys().collect();
+        assert_eq!(services, ["anthropic", "openai", "tickets"], "{path}");
+    }
+}
+
+#[test]
+fn what_http_clients_get_of_the_gateway_must_be_there() {
+    let service = "[gateway.services.x]\nupstream = \"https://x.example\"\n\
+                   operations = [{ name = \"a\", method = \"GET\", path = \"/\" }]\n";
+    for (asked, fine) in [("x/a", true), ("x/*", true), ("x/b", false), ("y/a", false), ("x", false)] {
+        let loaded = load(&format!("{service}[http]\ngateway = [\"{asked}\"]"), &[], &[]);
+        assert_eq!(loaded.is_ok(), fine, "{asked}: {loaded:?}");
     }
 }
 

@@ -29,6 +29,8 @@ pub struct NewToken {
     pub quota: Quota,
     /// The network policies its holder may choose; `*` stands for all.
     pub networks: Vec<String>,
+    /// The services of the gateway its holder may use; `*` stands for all.
+    pub gateway: Vec<String>,
     /// Whether its holder may be root in its sandboxes.
     pub root: bool,
     /// When it stops working.
@@ -102,6 +104,9 @@ fn entry(new: &NewToken, secret: &Secret) -> Result<Table, String> {
     }
     if !new.networks.is_empty() {
         table["networks"] = value(new.networks.iter().map(String::as_str).collect::<toml_edit::Array>());
+    }
+    if !new.gateway.is_empty() {
+        table["gateway"] = value(new.gateway.iter().map(String::as_str).collect::<toml_edit::Array>());
     }
     if !new.root {
         table["root"] = value(false);

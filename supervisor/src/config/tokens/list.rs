@@ -61,6 +61,8 @@ struct RawToken {
     max_disk_mib: Option<u64>,
     #[serde(default)]
     networks: Vec<String>,
+    #[serde(default)]
+    gateway: Vec<String>,
     #[serde(default = "yes")]
     root: bool,
     expires: Option<String>,
@@ -156,7 +158,8 @@ impl Tokens {
         let token = self.get(&shown.id)?;
         let same = token.sha256 == shown.sha256 && token.tenant == shown.tenant;
         let allows = shown.scopes.iter().all(|scope| token.allows(*scope))
-            && shown.networks.iter().all(|network| token.networks.contains(network));
+            && shown.networks.iter().all(|network| token.networks.contains(network))
+            && shown.gateway.iter().all(|service| token.gateway.contains(service));
         (same && allows && !token.is_expired(now)).then_some(token)
     }
 
@@ -187,6 +190,7 @@ fn token(raw: RawToken) -> Result<Token, String> {
         max_memory_mib,
         max_disk_mib,
         networks,
+        gateway,
         root,
         expires,
     } = raw;
@@ -206,6 +210,7 @@ fn token(raw: RawToken) -> Result<Token, String> {
         expires: expires.map(time).transpose()?,
         quota: Quota { max_sandboxes, max_milli_cpus, max_memory_mib, max_disk_mib },
         networks,
+        gateway,
         root,
         id,
         tenant,

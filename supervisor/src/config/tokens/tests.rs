@@ -34,6 +34,7 @@ impl Dir {
                 max_disk_mib: Some(9000),
             },
             networks: Vec::new(),
+            gateway: Vec::new(),
             root: true,
             expires,
         };
@@ -117,6 +118,7 @@ fn a_file_of_version_0_1_0_is_read_as_it_was_written() {
             max_disk_mib: Some(9000),
         },
         networks: Vec::new(),
+        gateway: Vec::new(),
         root: true,
         expires: Some(time("2030-01-31T00:00:00Z")),
     };
@@ -238,6 +240,7 @@ fn a_token_that_forbids_root_says_so_in_the_file() {
         scopes: vec![Scope::Exec],
         quota: Quota::default(),
         networks: Vec::new(),
+        gateway: Vec::new(),
         root: false,
         expires: None,
     };
@@ -260,6 +263,7 @@ fn an_id_is_given_once() {
         scopes: vec![Scope::Admin],
         quota: Quota::default(),
         networks: Vec::new(),
+        gateway: Vec::new(),
         root: true,
         expires: None,
     };
@@ -324,6 +328,7 @@ fn no_token_is_for_the_tenant_of_the_socket() {
         scopes: vec![Scope::Exec],
         quota: Quota::default(),
         networks: Vec::new(),
+        gateway: Vec::new(),
         root: true,
         expires: None,
     };

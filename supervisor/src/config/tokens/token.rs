@@ -149,6 +149,8 @@ pub struct Token {
     pub quota: Quota,
     /// The network policies its holder may choose; `*` stands for all. Without one its sandboxes have no network.
     pub networks: Vec<String>,
+    /// The services of the gateway its holder may use; `*` stands for all.
+    pub gateway: Vec<String>,
     /// Whether its holder may be root in its sandboxes, where their template allows it.
     pub root: bool,
     /// When it stops working.

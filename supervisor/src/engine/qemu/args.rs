@@ -54,7 +54,7 @@ pub(super) struct Descriptors {
 pub(super) enum Mode<'a> {
     /// Boot `kernel`; the console goes to a connected socket.
     Boot { kernel: RawFd, command_line: &'a str, console: RawFd, memory: BootMemory },
-    /// Wait for a snapshot; the console goes nowhere, however much the guest prints.
+    /// Wait for a snapshot; the console goes where the monitor's own messages go, of which the end is kept.
     Restore,
 }
 
@@ -164,7 +164,7 @@ impl List {
             "-chardev",
             match mode {
                 Mode::Boot { console, .. } => format!("socket,id=console,fd={console}"),
-                Mode::Restore => "null,id=console".to_owned(),
+                Mode::Restore => "stdio,id=console,signal=off".to_owned(),
             },
         );
         self.pair("-serial", "chardev:console");

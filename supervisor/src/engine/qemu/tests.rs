@@ -59,7 +59,7 @@ fn a_clone_maps_its_memory_privately_and_a_template_shares_it() {
     let clone = line(Accelerator::Tcg, none, &Mode::Restore);
     assert!(clone.contains("share=off") && clone.contains("-S -incoming defer"), "{clone}");
     assert!(clone.contains("server=on,wait=on"), "{clone}");
-    assert!(!clone.contains(" -kernel ") && clone.contains("null,id=console"), "{clone}");
+    assert!(!clone.contains(" -kernel ") && clone.contains("stdio,id=console"), "{clone}");
     assert!(line(Accelerator::Tcg, none, &boot(BootMemory::Anonymous)).contains("memory-backend-ram"));
 }
 

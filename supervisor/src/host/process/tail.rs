@@ -4,10 +4,21 @@
 //! they print, the supervisor keeps a fixed amount. Used by [`super::spawn`] and by engines.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// Bytes read at once: a pipe that is full is empty after four.
+const READ_BYTES: usize = 16 * 1024;
+/// How long a stream rests after each read.
+const PACE: Duration = Duration::from_millis(5);
 
 /// A shared, bounded window on the end of a byte stream.
 #[derive(Debug, Clone)]
@@ -57,12 +68,28 @@ impl Tail {
         String::from_utf8_lossy(&self.bytes()).trim().to_owned()
     }
 
-    /// Reads `source` until it ends or fails, keeping its tail.
+    /// Reads `source` until it ends or fails, keeping its tail. Reads at a bounded pace: whoever prints without end
+    /// waits, and costs this process next to nothing.
     pub async fn drain(self, mut source: impl AsyncRead + Unpin) {
-        let mut buffer = [0_u8; 4096];
-        while let Ok(count @ 1..) = source.read(&mut buffer).await {
-            self.push(&buffer[..count]);
+        while let Ok(1..) = poll_fn(|context| self.read_once(&mut source, context)).await {
+            sleep(PACE).await;
         }
+    }
+
+    /// Reads what there is. The space for it is nobody's while there is nothing to read.
+    fn read_once(
+        &self,
+        source: &mut (impl AsyncRead + Unpin),
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let mut space = [0; READ_BYTES];
+        let mut buffer = ReadBuf::new(&mut space);
+        ready!(Pin::new(source).poll_read(context, &mut buffer))?;
+        let read = buffer.filled();
+        if !read.is_empty() {
+            self.push(read);
+        }
+        Poll::Ready(Ok(read.len()))
     }
 }
 

@@ -141,6 +141,24 @@ fn a_tail_keeps_the_end_and_never_more_than_its_limit() {
     assert_eq!(tail.bytes(), b"e window");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_stream_without_end_is_read_at_a_bounded_pace() {
+    let (reader, mut writer) = tokio::io::duplex(1 << 20);
+    let tail = Tail::new(8);
+    tokio::spawn(tail.clone().drain(reader));
+    let mut progress = tail.progress();
+    let begun = tokio::time::Instant::now();
+    tokio::io::AsyncWriteExt::write_all(&mut writer, &[b'x'; 1 << 20]).await.expect("written");
+    drop(writer);
+    let mut reads = 0;
+    while tokio::time::timeout(std::time::Duration::from_secs(60), progress.more()).await.is_ok() {
+        reads += 1;
+    }
+    let took = begun.elapsed() - std::time::Duration::from_secs(60);
+    assert_eq!((reads, tail.text().as_str()), (64, "xxxxxxxx"));
+    assert!(took >= std::time::Duration::from_millis(63 * 5), "{took:?} of virtual time");
+}
+
 /// Plays two parts: the test, and the supervisor that the test starts and kills.
 #[test]
 fn a_child_dies_when_its_supervisor_is_killed() {

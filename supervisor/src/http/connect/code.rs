@@ -151,6 +151,7 @@ impl From<&ServiceError> for ConnectError {
             | ErrorKind::Busy
             | ErrorKind::NoSpace
             | ErrorKind::HostDiskFull
+            | ErrorKind::TurnsSpent
             | ErrorKind::RateLimited => Code::ResourceExhausted,
             ErrorKind::MissingScope
             | ErrorKind::NetworkForbidden

@@ -88,14 +88,16 @@ fn spec(front: &Front, caller: &Caller, asked: NewSandbox) -> Result<CreateSpec,
     if asked.iam.is_some_and(|iam| !iam.is_null() && given(&iam)) {
         return Err(HttpRefusal::not_offered("identities for workloads (iam)"));
     }
-    let at_timeout = match asked.auto_pause {
-        Some(true) if asked.auto_pause_memory == Some(false) => {
-            return Err(HttpRefusal::not_offered("pauses that keep the disk alone"));
+    let auto_resume = asked.auto_resume.and_then(|resume| resume.enabled).unwrap_or(false);
+    let at_timeout = match (asked.auto_pause.unwrap_or(false), asked.auto_pause_memory.unwrap_or(true)) {
+        (false, _) => AtTimeout::End,
+        (true, true) => AtTimeout::Pause { auto_resume },
+        (true, false) if auto_resume => {
+            let why = "a sandbox that is paused without its memory is resumed on request alone: \
+                       autoResume cannot be enabled with autoPauseMemory false";
+            return Err(HttpRefusal::bad_request(why));
         }
-        Some(true) => AtTimeout::Pause {
-            auto_resume: asked.auto_resume.and_then(|resume| resume.enabled).unwrap_or(false),
-        },
-        Some(false) | None => AtTimeout::End,
+        (true, false) => AtTimeout::PauseWithoutMemory,
     };
     let mut network = asked.network.unwrap_or_default();
     network.allow_internet_access = network.allow_internet_access.or(asked.allow_internet_access);
@@ -107,6 +109,7 @@ fn spec(front: &Front, caller: &Caller, asked: NewSandbox) -> Result<CreateSpec,
         ttl: asked.timeout.map(Duration::from_secs),
         metadata: asked.metadata.unwrap_or_default(),
         network: network::policy(front, caller, &network)?,
+        gateway: network::gateway(front, caller),
         at_timeout,
         public_ports: network.public_ports(front)?,
         host_mask: network.host_mask()?,

@@ -93,6 +93,14 @@ pub(super) fn policy(front: &Front, caller: &Caller, wanted: &NetworkBody) -> Re
     Ok(if wanted.wants()? { offered.cloned().unwrap_or_default() } else { String::new() })
 }
 
+/// What a sandbox may ask of the gateway: what the operator offers, as far as the token allows it.
+pub(super) fn gateway(front: &Front, caller: &Caller) -> Vec<String> {
+    let allowed = |operation: &&String| {
+        operation.split_once('/').is_some_and(|(service, _)| caller.gateway.allow(service))
+    };
+    front.options.gateway.iter().filter(allowed).cloned().collect()
+}
+
 pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, body: Body) -> Answer {
     let wanted: NetworkBody = body::read(body, MAX_BODY).await?;
     let policy = policy(front, caller, &wanted)?;

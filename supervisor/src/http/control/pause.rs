@@ -18,12 +18,12 @@ struct PauseBody {
 
 pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, body: Body) -> Answer {
     let PauseBody { memory } = body::read(body, MAX_BODY).await?;
-    if memory == Some(false) {
-        return Err(HttpRefusal::not_offered("pauses that keep the disk alone").into());
-    }
     if living(front, caller, id).await?.state == SandboxState::Paused {
         return Err(HttpRefusal::new(StatusCode::CONFLICT, "the sandbox is paused already").into());
     }
-    front.service.pause(caller, id).await?;
+    match memory.unwrap_or(true) {
+        true => front.service.pause(caller, id).await?,
+        false => front.service.pause_without_memory(caller, id).await?,
+    };
     Ok(empty(StatusCode::NO_CONTENT))
 }

@@ -20,7 +20,7 @@ pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, body: Body)
     let TimeoutBody { timeout } = body::read(body, MAX_BODY).await?;
     let found = living(front, caller, id).await?;
     let ttl = ttl(front, &found, timeout)?;
-    front.service.set_timeout(caller, id, Some(ttl), None)?;
+    front.service.set_timeout(caller, id, Some(ttl), None, None)?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 

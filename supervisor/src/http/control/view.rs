@@ -63,7 +63,7 @@ pub(super) fn detail(front: &Front, caller: &Caller, view: &SandboxView) -> Valu
     detail["allowInternetAccess"] = (!matches!(view.network.as_str(), "" | "none")).into();
     let on_timeout = match view.at_timeout {
         AtTimeout::End => "kill",
-        AtTimeout::Pause { .. } => "pause",
+        AtTimeout::Pause { .. } | AtTimeout::PauseWithoutMemory => "pause",
     };
     let auto_resume = view.at_timeout == AtTimeout::Pause { auto_resume: true };
     detail["lifecycle"] = json!({"onTimeout": on_timeout, "autoResume": auto_resume});

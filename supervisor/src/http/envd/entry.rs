@@ -32,14 +32,15 @@ pub(super) struct EntryInfo {
 }
 
 impl EntryInfo {
-    /// What is at a path. A symbolic link has the kind of what it leads to, where it leads anywhere.
+    /// What is at a path. A symbolic link has the kind of what it leads to, where it leads anywhere; SDKs leave out what has
+    /// none.
     pub(super) fn of(path: &GuestPath, info: &FileInfo) -> Self {
         let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
         let link = info.link_target.as_ref().filter(|_| info.kind == FileKind::Symlink);
-        let kind = if info.kind == FileKind::Symlink { info.link_kind } else { Some(info.kind) };
+        let kind = info.link_kind.filter(|_| info.kind == FileKind::Symlink).unwrap_or(info.kind);
         Self {
             name: path.rsplit('/').next().unwrap_or_default().to_owned(),
-            kind: kind.and_then(kind_name),
+            kind: kind_name(kind),
             size: info.size,
             mode: info.mode & 0o777,
             permissions: permissions(info.kind, info.mode),
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(entry.symlink_target.as_deref(), Some("/a/c/x"));
         assert_eq!((entry.kind, entry.permissions.as_str()), (Some("FILE_TYPE_FILE"), "Lrwxrwxrwx"));
         assert_eq!(told("/x", None).symlink_target.as_deref(), Some("/x"));
-        assert_eq!(told("/x", None).kind, None, "it leads nowhere");
+        assert_eq!(told("/x", None).kind, Some("FILE_TYPE_SYMLINK"), "it leads nowhere");
     }
 
     #[test]

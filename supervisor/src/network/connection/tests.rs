@@ -329,6 +329,34 @@ async fn a_later_request_for_another_host_is_refused_after_the_first_is_answered
 }
 
 #[tokio::test]
+async fn a_request_beyond_the_budget_is_refused_after_those_before_it_are_answered() {
+    const ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
+    const REQUEST: &str = "GET / HTTP/1.1\r\nHost: deb.debian.org\r\n\r\n";
+    let (listener, address) = listen().await;
+    let heard = server(listener, ANSWER);
+    let mut bed = bed(Some(address));
+    let spec = PolicySpec {
+        mode: Access::Allow,
+        allow: vec![rule("deb.debian.org", 80, Protocol::Http)],
+        budget: Budget { requests: Some(2), ..Budget::default() },
+        ..PolicySpec::default()
+    };
+    bed.policy = Policy::new("build", &spec).unwrap();
+    let (mut guest, served) = bed.name("deb.debian.org", 80).await;
+    guest.write_all(REQUEST.repeat(3).as_bytes()).await.unwrap();
+    assert!(matches!(verdict(&mut guest).await, Verdict::Accepted(_)));
+    let mut answer = Vec::new();
+    guest.read_to_end(&mut answer).await.unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    let (first, refusal) = answer.split_at(ANSWER.len());
+    assert_eq!(first.as_bytes(), ANSWER);
+    assert!(refusal.starts_with("HTTP/1.1 403") && refusal.contains("budget_spent"), "{refusal}");
+    assert_eq!(heard.await.unwrap(), REQUEST.repeat(2).as_bytes());
+    let denial = served.await.unwrap().state.denial().map(|denial| denial.reason);
+    assert_eq!(denial, Some(DenialReason::BudgetSpent));
+}
+
+#[tokio::test]
 async fn a_rule_for_tcp_passes_bytes_of_a_server_that_speaks_first() {
     let (listener, address) = listen().await;
     let (mut guest, served) = bed(Some(address)).name("git.example.com", 22).await;

@@ -168,7 +168,9 @@ fn a_full_policy_has_no_rules_and_no_policy_has_a_budget_of_nothing() {
     assert_eq!(open.budget().bytes_up, Some(1));
     assert_eq!(open.decide(&target("any.example"), 1).unwrap().to_string(), "tcp *:1");
     assert_eq!(spec("mode = \"full\"\npresets = [\"pypi\"]"), Err(InvalidPolicy::Unused));
-    for what in ["bytes_up", "bytes_down", "connections", "connections_at_once", "bytes_per_second"] {
+    for what in
+        ["bytes_up", "bytes_down", "requests", "connections", "connections_at_once", "bytes_per_second"]
+    {
         let zero = spec(&format!("mode = \"full\"\nbudget = {{ {what} = 0 }}"));
         assert_eq!(zero, Err(InvalidPolicy::Zero { what }));
     }

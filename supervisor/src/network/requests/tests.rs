@@ -11,7 +11,7 @@ fn requests() -> Requests {
 /// What goes on of some bytes, and why not the rest.
 fn push(bytes: &[u8]) -> (Vec<u8>, Option<RequestError>) {
     let mut onward = Vec::new();
-    let refused = requests().push(bytes, &mut onward).err();
+    let refused = requests().push(bytes, &mut onward, &|| true).err();
     (onward, refused)
 }
 
@@ -39,7 +39,7 @@ fn requests_to_the_host_go_on_as_they_are_in_pieces_of_any_size() {
     for size in [1, 2, 3, 7, 64, all.len()] {
         let (mut requests, mut onward) = (requests(), Vec::new());
         for piece in all.chunks(size) {
-            requests.push(piece, &mut onward).unwrap();
+            requests.push(piece, &mut onward, &|| true).unwrap();
         }
         assert_eq!(String::from_utf8_lossy(&onward), String::from_utf8_lossy(&all), "pieces of {size}");
         assert_eq!(requests.passed(), 6);
@@ -50,9 +50,9 @@ fn requests_to_the_host_go_on_as_they_are_in_pieces_of_any_size() {
 fn nothing_of_a_head_goes_on_before_it_is_whole() {
     let (mut requests, mut onward) = (requests(), Vec::new());
     let (last, first) = GET.as_bytes().split_last().unwrap();
-    requests.push(first, &mut onward).unwrap();
+    requests.push(first, &mut onward, &|| true).unwrap();
     assert!(onward.is_empty());
-    requests.push(&[*last], &mut onward).unwrap();
+    requests.push(&[*last], &mut onward, &|| true).unwrap();
     assert_eq!(onward, GET.as_bytes());
 }
 
@@ -99,8 +99,8 @@ fn a_later_request_of_the_connection_is_held_to_the_host_as_the_first_is() {
 #[test]
 fn after_a_refusal_nothing_goes_on() {
     let (mut requests, mut onward) = (requests(), Vec::new());
-    assert!(requests.push(b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", &mut onward).is_err());
-    assert_eq!(requests.push(GET.as_bytes(), &mut onward), Err(RequestError::Host));
+    assert!(requests.push(b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", &mut onward, &|| true).is_err());
+    assert_eq!(requests.push(GET.as_bytes(), &mut onward, &|| true), Err(RequestError::Host));
     assert!(onward.is_empty());
 }
 
@@ -208,13 +208,31 @@ proptest! {
     ) {
         let all = parts.concat().into_bytes();
         let (mut whole, mut pieces) = (Vec::new(), Vec::new());
-        let one = requests().push(&all, &mut whole).err();
+        let one = requests().push(&all, &mut whole, &|| true).err();
         let mut in_pieces = requests();
-        let other = all.chunks(size).find_map(|piece| in_pieces.push(piece, &mut pieces).err());
+        let other = all.chunks(size).find_map(|piece| in_pieces.push(piece, &mut pieces, &|| true).err());
         prop_assert_eq!(one, other);
         prop_assert_eq!(&whole, &pieces);
         prop_assert!(all.starts_with(&whole));
         let evil = whole.windows(18).any(|window| window == b"Host: evil.example");
         prop_assert!(!evil, "another host goes on");
     }
+}
+
+#[test]
+fn a_request_that_the_budget_has_no_room_for_does_not_go_on() {
+    let left = std::cell::Cell::new(2);
+    let may = || {
+        let some = left.get() > 0;
+        left.set(left.get() - i32::from(some));
+        some
+    };
+    let (mut requests, mut onward) = (requests(), Vec::new());
+    let refused = requests.push(GET.repeat(3).as_bytes(), &mut onward, &may);
+    assert_eq!((refused, requests.passed()), (Err(RequestError::Spent), 2));
+    assert_eq!(onward, GET.repeat(2).as_bytes());
+    let evil = b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+    left.set(1);
+    assert!(super::Requests::new(requests.host.clone(), 80).push(evil, &mut onward, &may).is_err());
+    assert_eq!(left.get(), 1, "one that is refused takes nothing");
 }

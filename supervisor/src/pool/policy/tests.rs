@@ -51,7 +51,7 @@ type Pool = Policy<(), (TemplateId, Kind)>;
 
 /// What somebody is told who asks.
 fn ask(pool: &mut Pool, ticket: u64, asker: Asker<'_>, template: usize, cpu: u64) -> Result<(), String> {
-    pool.ask(ticket, asker, TemplateId(template), cpu).map_err(|refused| refused.to_string())
+    pool.ask(ticket, asker, (TemplateId(template), Wanted::Clone), cpu).map_err(|refused| refused.to_string())
 }
 
 const QUEUE_FULL: &str = "there is no room for a sandbox and the queue is full";
@@ -147,7 +147,7 @@ impl World {
             Happening::Ask { tenant, template, cpu } => {
                 self.tickets += 1;
                 let template = TemplateId(template);
-                if self.policy.ask(self.tickets, asker(tenant), template, cpu).is_ok() {
+                if self.policy.ask(self.tickets, asker(tenant), (template, Wanted::Clone), cpu).is_ok() {
                     self.waiting.insert(self.tickets, (tenant, template));
                 }
             }
@@ -549,6 +549,9 @@ fn a_closed_pool_lets_go_of_everything_and_makes_nothing() {
     assert_eq!(world.leaving.len(), 1);
     world.happen(Happening::FillEnds { which: 0, well: true });
     assert_eq!((world.leaving.len(), world.filling.len()), (2, 1), "what comes late leaves as well");
-    assert!(matches!(world.policy.ask(1, Asker::Operator, TemplateId(0), 1), Err(ClaimError::ShuttingDown)));
+    assert!(matches!(
+        world.policy.ask(1, Asker::Operator, (TemplateId(0), Wanted::Clone), 1),
+        Err(ClaimError::ShuttingDown)
+    ));
     assert_eq!(world.policy.wakes_at(world.now), None, "nobody waits for the end of a rest");
 }

@@ -10,17 +10,18 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
 use tokio::time::{Instant, sleep};
 
 use super::hold::Holds;
+use super::jobs::Cut;
 use super::tail::{TAIL_BYTES, Tail};
 use crate::agent::{Event, Execution, Finished, Outcome, Output};
 use crate::service::call::Call;
 use crate::service::error::{ErrorKind, ServiceError};
-use crate::service::execute::{Executed, note_finished};
+use crate::service::execute::Executed;
 use crate::service::id::ExecutionId;
 use crate::service::idempotency::Keyed as _;
 use crate::service::lifetime::Lifetime;
 use crate::service::live::LiveInput;
 use crate::service::program::ExecuteSpec;
-use crate::service::sandbox::{End, Sandbox};
+use crate::service::sandbox::Sandbox;
 
 /// How long a program waits for a reader that must miss nothing and reads nothing.
 const STALLED: Duration = Duration::from_secs(60);
@@ -126,7 +127,7 @@ impl Job {
         started: Started,
         lifetime: &mut Lifetime,
         watch: impl FnOnce(&Arc<Self>) -> T,
-    ) -> (Arc<Self>, T, oneshot::Sender<End>) {
+    ) -> (Arc<Self>, T, oneshot::Sender<Cut>) {
         let Started { id, mut execution, mut call, subject, spec, terminal, tag, hidden, place } = started;
         call.detach(lifetime, !hidden);
         let told = execution.started();
@@ -159,28 +160,25 @@ impl Job {
         execution: Execution,
         mut call: Call,
         place: OwnedSemaphorePermit,
-        ended: oneshot::Receiver<End>,
+        ended: oneshot::Receiver<Cut>,
     ) {
         let sandbox = Arc::clone(call.sandbox());
         let result = self.read_to_end(execution, &mut call, ended).await;
-        if let Ok(finished) = &result {
-            note_finished(&mut call, finished);
-        }
-        let network = Arc::new(call.network());
         // Who hears of the end finds it in the timeline, and the place free.
-        call.done(&result);
+        let verdict = match result {
+            Ok(finished) => Ok(call.ended(self.id, finished)),
+            Err(error) => {
+                let failed: Result<Executed, _> = Err(error);
+                call.done(&failed);
+                failed.map_err(Arc::new)
+            }
+        };
         drop(place);
         {
             let mut progress = self.progress();
             progress.took = self.started.elapsed();
             progress.takes_input = false;
-            progress.verdict = Some(match result {
-                Ok(finished) => {
-                    let finished = Arc::new(finished);
-                    Ok(Executed { execution: self.id, finished, network, replayed: false })
-                }
-                Err(error) => Err(Arc::new(error)),
-            });
+            progress.verdict = Some(verdict);
         }
         sandbox.lock().jobs.settle(&self);
         self.tell();
@@ -191,7 +189,7 @@ impl Job {
         &self,
         mut execution: Execution,
         call: &mut Call,
-        mut ended: oneshot::Receiver<End>,
+        mut ended: oneshot::Receiver<Cut>,
     ) -> Result<Finished, ServiceError> {
         let sandbox: Arc<Sandbox> = Arc::clone(call.sandbox());
         let mut frozen = sandbox.frozen();
@@ -215,7 +213,7 @@ impl Job {
             let event = tokio::select! {
                 biased;
                 end = &mut ended => return Err(match end {
-                    Ok(end) => ServiceError::Ended { end, during: true },
+                    Ok(cut) => cut.error(),
                     Err(_) => sandbox.over(&sandbox.lock(), true),
                 }),
                 () = turned => {

@@ -19,13 +19,31 @@ const MAX_ENDED: usize = 1024;
 /// Bytes of output that are kept of them, besides those of the last one.
 const MAX_OUTPUT_BYTES: usize = 2 << 20;
 
+/// Why a job ends before its program says so.
+#[derive(Debug, Clone)]
+pub(in crate::service) enum Cut {
+    /// The sandbox has ended.
+    Ended(End),
+    /// The sandbox was paused without its memory, and with that its programs.
+    WithoutMemory,
+}
+
+impl Cut {
+    pub(super) fn error(self) -> ServiceError {
+        match self {
+            Self::Ended(end) => ServiceError::Ended { end, during: true },
+            Self::WithoutMemory => ServiceError::Paused,
+        }
+    }
+}
+
 /// The jobs of one sandbox.
 #[derive(Debug)]
 pub(in crate::service) struct Jobs {
     places: Arc<Semaphore>,
     all: BTreeMap<ExecutionId, Arc<Job>>,
     /// Those that run, and what ends each with the sandbox.
-    running: BTreeMap<ExecutionId, oneshot::Sender<End>>,
+    running: BTreeMap<ExecutionId, oneshot::Sender<Cut>>,
     /// Those that have ended, oldest end first.
     ended: VecDeque<Arc<Job>>,
     /// Of these, how many of the oldest have no output any more.
@@ -55,7 +73,7 @@ impl Jobs {
     }
 
     /// Enters a job, before it can be settled: whoever enters it holds the lock since it was started.
-    pub(super) fn enter(&mut self, job: Arc<Job>, cut: oneshot::Sender<End>) {
+    pub(super) fn enter(&mut self, job: Arc<Job>, cut: oneshot::Sender<Cut>) {
         self.running.insert(job.id, cut);
         self.all.insert(job.id, job);
     }
@@ -92,13 +110,24 @@ impl Jobs {
 }
 
 impl Sandbox {
+    /// Waits for what runs detached to end by itself, for as long as it takes; everything was told to.
+    pub(in crate::service) async fn detached_ended(&self) {
+        let running: Vec<Arc<Job>> = {
+            let jobs = &self.lock().jobs;
+            jobs.running.keys().filter_map(|id| jobs.all.get(id)).cloned().collect()
+        };
+        for job in running {
+            let _ = job.ended().await;
+        }
+    }
+
     /// Ends what runs detached, with the machine gone. Returns when all of it is in the timeline.
-    pub(in crate::service) async fn end_detached(&self, end: &End) {
+    pub(in crate::service) async fn end_detached(&self, why: &Cut) {
         let running: Vec<Arc<Job>> = {
             let mut inner = self.lock();
             let jobs = &mut inner.jobs;
             for (_, cut) in std::mem::take(&mut jobs.running) {
-                let _ = cut.send(end.clone());
+                let _ = cut.send(why.clone());
             }
             jobs.all.values().cloned().collect()
         };

@@ -25,6 +25,6 @@ mod wait;
 
 pub use attach::{AttachEvent, Attachment};
 pub use job::{JobState, JobView};
-pub(super) use jobs::Jobs;
+pub(super) use jobs::{Cut, Jobs};
 pub use select::JobSelector;
 pub use start::DetachedSpec;

@@ -24,7 +24,7 @@ impl Service {
         let signal = signal_number(signal)?;
         job.check_runs()?;
         let call = Call::begin(self, sandbox.clone(), "signal", &format!("{} {signal}", job.id))?;
-        let sent = call.wait(sandbox.vm.agent().signal(job.number, signal, everyone, PROMPT)).await;
+        let sent = call.wait(sandbox.agent().signal(job.number, signal, everyone, PROMPT)).await;
         call.done(&sent);
         sent
     }
@@ -47,7 +47,7 @@ impl Service {
         job.check_runs()?;
         // A window that is drawn larger has many sizes on the way.
         let call = Call::begin(self, sandbox.clone(), "resize", &job.id.to_string())?.unremembered();
-        let resized = call.wait(sandbox.vm.agent().resize(job.number, size, PROMPT)).await;
+        let resized = call.wait(sandbox.agent().resize(job.number, size, PROMPT)).await;
         call.done(&resized);
         resized
     }

@@ -80,15 +80,17 @@ impl Service {
         ServiceError::bound("the length of the tag", length as u64, MAX_TAG as u64)?;
         let place = sandbox.lock().jobs.place()?;
         let about = tag.clone().filter(|_| hidden).unwrap_or_else(|| spec.about());
-        let mut call = Call::begin(self, sandbox.clone(), "execute_detached", &about)?;
+        // The server's own programs are nobody's turn.
+        let begin = if hidden { Call::begin } else { Call::begin_turn };
+        let mut call = begin(self, sandbox.clone(), "execute_detached", &about)?;
         let id = sandbox.next_execution();
         call.execution(id);
         request.label = id.0;
-        let execution = match call.wait(sandbox.vm.agent().execute(request)).await {
+        let execution = match call.wait(sandbox.agent().execute(request)).await {
             Ok(execution) => execution,
             Err(error) => {
                 let failed = Err(error);
-                call.done(&failed);
+                call.not_started(&failed);
                 return failed;
             }
         };

@@ -27,6 +27,8 @@ fn executed(bytes: usize) -> Executed {
         execution: ExecutionId(1),
         finished: Arc::new(finished),
         network: Arc::default(),
+        diagnosis: None,
+        turns: None,
         replayed: false,
     }
 }

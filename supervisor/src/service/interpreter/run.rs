@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
 use tokio::time::timeout;
 
-use super::context::{Context, Slot};
+use super::context::{Context, ContextView, Slot};
 use super::driver::{self, Driver, Told};
 use super::events::{CodeError, CodeEvent};
 use super::language::CodeLanguage;
@@ -16,6 +16,7 @@ use crate::service::caller::{Caller, Scope};
 use crate::service::error::ServiceError;
 use crate::service::program::environment;
 use crate::service::registry::Service;
+use crate::service::turns::TurnsLeft;
 
 /// Longest code.
 const MAX_CODE: usize = 1 << 20;
@@ -37,8 +38,10 @@ pub enum ContextChoice {
 /// A run under way. Dropping it interrupts the code.
 #[derive(Debug)]
 pub struct CodeRun {
+    context: ContextView,
     held: Option<Held>,
     call: Option<Call>,
+    turns: Option<TurnsLeft>,
     printed: u64,
 }
 
@@ -85,7 +88,7 @@ impl Service {
             ));
         }
         let place = context.place()?;
-        let call = Call::begin(self, Arc::clone(&alive), "run_code", code)?;
+        let call = Call::begin_turn(self, Arc::clone(&alive), "run_code", code)?;
         let slot = Arc::clone(&context.slot);
         let slot = call.wait(async move { Ok(slot.lock_owned().await) }).await;
         let begun = async {
@@ -101,10 +104,14 @@ impl Service {
             Ok(held)
         };
         match begun.await {
-            Ok(held) => Ok(CodeRun { held: Some(held), call: Some(call), printed: 0 }),
+            Ok(held) => {
+                let context = held.context.view.clone();
+                let turns = call.turn().cloned();
+                Ok(CodeRun { context, held: Some(held), call: Some(call), turns, printed: 0 })
+            }
             Err(error) => {
                 let failed: Result<CodeRun, _> = Err(error);
-                call.done(&failed);
+                call.not_started(&failed);
                 failed
             }
         }
@@ -191,6 +198,18 @@ impl Held {
 }
 
 impl CodeRun {
+    /// The context it is in.
+    #[must_use]
+    pub fn context(&self) -> &ContextView {
+        &self.context
+    }
+
+    /// How many turns its sandbox has left, where they are bounded.
+    #[must_use]
+    pub fn turns(&self) -> Option<&TurnsLeft> {
+        self.turns.as_ref()
+    }
+
     /// What it tells next; `None` after the last. Can be abandoned and called again without losing anything.
     ///
     /// # Errors

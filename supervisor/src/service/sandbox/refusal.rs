@@ -49,7 +49,11 @@ impl Sandbox {
 
     /// What a failure means: a lost agent or machine is the end of the sandbox, and its keeper says so.
     pub(in crate::service) async fn failed(&self, error: AgentError) -> ServiceError {
-        match self.vm.blame(&error).await {
+        if self.lock().state == SandboxState::Paused {
+            // Its machine was stopped, for all who listened without a call.
+            return ServiceError::Paused;
+        }
+        match self.vm().blame(&error).await {
             None => return ServiceError::Agent(error),
             Some(Lost::Agent) => self.want_end(EndReason::AgentLost, error.to_string()),
             // The keeper sees the machine's end itself, with its cause.

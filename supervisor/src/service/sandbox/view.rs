@@ -10,6 +10,7 @@ use crate::host::cgroup;
 use crate::pool::StartKind;
 use crate::service::create::AtTimeout;
 use crate::service::id::SandboxId;
+use crate::service::turns::{ResultView, TurnsView};
 
 /// What a sandbox may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +40,16 @@ pub struct SandboxUsage {
     pub connections: u64,
     /// Those that were denied.
     pub connections_denied: u64,
+    /// Requests of plain HTTP that were let through.
+    pub network_requests: u64,
     /// Bytes that its programs sent.
     pub network_bytes_up: u64,
     /// Bytes that its programs were sent.
     pub network_bytes_down: u64,
+    /// Requests that the gateway has let through.
+    pub gateway_requests: u64,
+    /// What they have cost.
+    pub gateway_cost: u64,
 }
 
 /// How a sandbox came to life.
@@ -69,6 +76,8 @@ pub struct SandboxView {
     pub template: TemplateName,
     /// Where it is in its life.
     pub state: SandboxState,
+    /// It is paused, and its memory was given back.
+    pub without_memory: bool,
     /// How it ended.
     pub end: Option<End>,
     /// When it was created.
@@ -89,4 +98,12 @@ pub struct SandboxView {
     pub start: StartView,
     /// The name of its network policy.
     pub network: String,
+    /// What its programs may ask of the gateway.
+    pub gateway: Vec<String>,
+    /// What they may spend there.
+    pub gateway_budget: Option<u64>,
+    /// How many turns it has, if they are bounded.
+    pub turns: Option<TurnsView>,
+    /// Where its result is to be, if that was said.
+    pub result: Option<ResultView>,
 }

@@ -11,6 +11,7 @@ fn one_of_each() -> Metrics {
     let metrics = Metrics::new();
     metrics.start("parked", [("claim", Duration::from_millis(1)), ("renew", Duration::from_millis(2))]);
     metrics.execution("exited", Duration::from_millis(5));
+    metrics.diagnosed("missing_module");
     metrics.rejected("queue_full");
     metrics.call("Create", "ok", Duration::from_millis(7));
     metrics.bytes(Direction::In, 11);
@@ -63,6 +64,7 @@ fn every_metric_is_recorded_by_something() {
         r#"rekindle_sandboxes{state="paused"} 5"#,
         r#"rekindle_executions_total{outcome="exited"} 1"#,
         "rekindle_execution_seconds_count 1",
+        r#"rekindle_diagnoses_total{code="missing_module"} 1"#,
         r#"rekindle_rejections_total{reason="queue_full"} 1"#,
         "rekindle_cgroup_cpu_seconds 1.5",
         "rekindle_cgroup_memory_bytes 4096",

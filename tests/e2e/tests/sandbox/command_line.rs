@@ -131,10 +131,12 @@ async fn json_tells_everything_and_its_stages_add_up() {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), ""));
     let json = ended.json();
     assert_eq!(json["outcome"], serde_json::json!({ "kind": "exited", "code": 1 }));
+    let diagnosis = &json["diagnosis"];
     assert_eq!(
-        json["diagnosis"],
-        serde_json::json!({ "kind": "missing_module", "subject": "absent_module" })
+        (diagnosis["kind"].as_str(), diagnosis["subject"].as_str()),
+        (Some("missing_module"), Some("absent_module"))
     );
+    assert!(diagnosis["hint"].as_str().is_some_and(|hint| hint.contains("not installed")), "{diagnosis}");
     assert_eq!(
         (json["stdout"]["text"].as_str(), json["stdout"]["truncated"].as_bool()),
         (Some(""), Some(false))

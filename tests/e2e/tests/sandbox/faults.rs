@@ -52,6 +52,29 @@ async fn a_guest_that_goes_down_by_itself_is_a_lost_machine() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kernel_that_panics_in_a_clone_says_why() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let vm = lab.clone().await;
+    // The kernel gives up when the first process dies, and no signal of a program's kills that one.
+    let scramble = python(
+        "import re\n\
+         part = next(line for line in open('/proc/1/maps') if ' r-xp ' in line)\n\
+         start, end = (int(number, 16) for number in re.match('(\\\\w+)-(\\\\w+)', part).groups())\n\
+         memory = open('/proc/1/mem', 'r+b', buffering=0)\n\
+         memory.seek(start)\n\
+         memory.write(bytes([0xCC]) * (end - start))",
+    );
+    let lost = lose(lab, &vm, as_root(scramble), || ()).await;
+    let Some(Lost::Vm(death @ Death::Lost { .. })) = &lost else { panic!("{lost:?}") };
+    let said = death.to_string();
+    assert!(
+        said.starts_with("the kernel of its machine panicked: Attempted to kill init!"),
+        "{said}: {lost:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_agent_cannot_be_killed_from_inside() {
     let lab = lab!();
     let _turn = lab.turn().await;

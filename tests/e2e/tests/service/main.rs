@@ -17,13 +17,18 @@ macro_rules! lab {
     };
 }
 
+mod adapters;
+mod agent;
 mod calls;
+mod code;
 mod command_line;
+mod describe;
 mod detached;
 mod e2b;
 mod guarded;
 mod killed;
 mod life;
+mod mcp;
 mod network;
 mod parked;
 mod python;
@@ -31,3 +36,4 @@ mod sdk;
 mod signals;
 mod stress;
 mod terminal;
+mod without_memory;

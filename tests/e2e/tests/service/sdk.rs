@@ -1,9 +1,11 @@
-//! The Python SDK as its users have it: installed with pip, on the socket of a server, without a word of configuration
-//! but the address.
+//! The SDKs as their users have them. Python's: installed with pip, on the socket of a server, without a word of
+//! configuration but the address. TypeScript's: built with the compiler alone, over HTTP and on the socket.
 
 use std::path::Path;
 
+use rekindle_e2e::cli::token;
 use rekindle_e2e::leftovers;
+use rekindle_e2e::node::Modules;
 use rekindle_e2e::python::Packages;
 use rekindle_e2e::server::Server;
 
@@ -11,16 +13,16 @@ use rekindle_e2e::server::Server;
 const REQUIREMENTS: &str = "httpx==0.28.1\n";
 /// What is done with it.
 const CLIENT: &str = include_str!("sdk_client.py");
+/// The compiler, of the version in the SDK's package.json.
+const COMPILER: &[&str] = &["typescript@5.9.3"];
+/// What is done with the SDK for TypeScript: it is built, its own tests and the examples of its page are run, and more.
+const JAVASCRIPT: &str = include_str!("sdk_client.mjs");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_python_sdk_uses_a_sandbox_from_beginning_to_end() {
     let lab = lab!();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/python");
-    let packages = match Packages::fetch(REQUIREMENTS).await {
-        Ok(packages) => packages.and(folder.clone()).await,
-        Err(reason) => Err(reason),
-    };
-    let packages = match packages {
+    let packages = match Packages::fetch_and(REQUIREMENTS, folder.clone()).await {
         Ok(packages) => packages,
         Err(reason) => rekindle_test_support::skip!("no Python with the SDK: {reason}"),
     };
@@ -39,5 +41,37 @@ async fn the_python_sdk_uses_a_sandbox_from_beginning_to_end() {
     for example in examples {
         packages.printed(elsewhere.path(), &env, &["-c", example]).await;
     }
+    server.stop(&leftovers::machines(data.path())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_typescript_sdk_uses_a_sandbox_from_beginning_to_end() {
+    let lab = lab!();
+    let modules = match Modules::fetch(COMPILER).await {
+        Ok(modules) => modules,
+        Err(reason) => rekindle_test_support::skip!("no Node with typescript: {reason}"),
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/typescript");
+    let about = std::fs::read_to_string(folder.join("package.json")).expect("a description");
+    let version = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(about.contains(&version), "the SDK is of another version: {about}");
+    let folder = folder.display().to_string();
+    let _turn = lab.turn().await;
+    let data = lab.copy();
+    let file = data.path().join("tokens.toml").display().to_string();
+    let secret = token(data.path(), &file, "maker", "acme", "create,exec,files").await;
+    let tokens = format!("auth.tokens={file}");
+    let mut server = Server::start(data.path(), &[&tokens, "http.listen=127.0.0.1:0"]).await;
+    let (url, socket) = (server.http().await, server.address());
+    let env = [
+        ("REKINDLE_SDK", folder.as_str()),
+        ("REKINDLE_SERVER", &url),
+        ("REKINDLE_SOCKET", &socket),
+        ("REKINDLE_TOKEN", &secret),
+    ];
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let stdout = modules.printed(elsewhere.path(), &env, JAVASCRIPT).await;
+    assert!(stdout.ends_with("done\n"), "{stdout}");
+    assert!(!server.lines().join("\n").contains(&secret), "a secret is in the log");
     server.stop(&leftovers::machines(data.path())).await;
 }

@@ -88,6 +88,19 @@ def files(sandbox):
     print("files")
 
 
+def code(sandbox):
+    assert sandbox.run_code("x = 20", deadline=PATIENCE).ok
+    run = sandbox.run_code("print('adding'); x + 22", deadline=PATIENCE)
+    assert (run.stdout, run.text, run.execution_count) == ("adding\n", "42", 2), run
+    failed = sandbox.run_code("1 / 0", deadline=PATIENCE)
+    assert failed.error is not None and failed.error.name == "ZeroDivisionError", failed
+    assert "1 / 0" in failed.error.traceback or "line 1" in failed.error.traceback, failed
+    shell = sandbox.create_context("bash", cwd="/tmp")
+    assert sandbox.run_code("pwd", context=shell, deadline=PATIENCE).stdout == "/tmp\n"
+    sandbox.remove_context(shell)
+    print("code")
+
+
 def life(sandbox):
     sandbox.pause()
     try:
@@ -134,7 +147,7 @@ async def the_same_with_await():
 
 began = time.monotonic()
 with Sandbox(env={"WORD": "hello"}, metadata={"test": "sdk"}) as sandbox:
-    for part in (programs, output, live, detached, files, life, price):
+    for part in (programs, output, live, detached, code, files, life, price):
         part(sandbox)
 try:
     Client().sandbox(sandbox.id).execute("true")

@@ -95,7 +95,12 @@ fn result(random: &mut Random) -> wire::ExecuteResult {
             cpu_micros: size(random),
             peak_memory_bytes: size(random),
         }),
-        diagnosis: random.one_in(2).then(|| wire::Diagnosis { kind, subject: text(random) }),
+        diagnosis: random.one_in(2).then(|| wire::Diagnosis {
+            kind,
+            subject: text(random),
+            message: text(random),
+            language: kind,
+        }),
         interpreter: small(random),
     }
 }

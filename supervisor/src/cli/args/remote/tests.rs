@@ -1,8 +1,10 @@
 //! Words that are taken and words that are not.
 
+use std::time::Duration;
+
 use clap::Parser;
 
-use super::super::{Arguments, Command};
+use super::super::{Arguments, Command, LanguageName};
 use super::*;
 
 fn parse(words: &[&str]) -> Result<RemoteCommand, String> {
@@ -98,4 +100,28 @@ fn a_signal_has_a_name_or_a_number() {
     for nine in ["KILL", "SIGKILL", "kill", "9"] {
         assert_eq!(sent(&["kill", "-s", nine, "a", "ex-1"]).0, 9, "{nine}");
     }
+}
+
+#[test]
+fn code_comes_from_one_place_and_runs_in_one() {
+    let code = |words: &[&str]| match parse(&[&["code"], words].concat())? {
+        RemoteCommand::Code(on) => Ok(on.options),
+        other => panic!("{other:?}"),
+    };
+    let options = code(&["ab12", "-c", "1", "--language", "ts"]).expect("right");
+    assert_eq!((options.code.as_deref(), options.file), (Some("1"), None));
+    assert_eq!(options.language, Some(LanguageName::Typescript));
+    for wrong in [
+        &["ab12", "x.py", "-c", "1"][..],
+        &["ab12", "--context", "c", "--language", "bash"],
+        &["ab12", "--language", "cobol"],
+        &["ab12", "--timeout", "0"],
+        &[],
+    ] {
+        let refused: Result<_, String> = code(wrong);
+        assert!(refused.is_err(), "{wrong:?}");
+    }
+    assert!(parse(&["context", "rm", "ab12"]).is_err(), "which one?");
+    assert!(parse(&["timeout", "ab12"]).is_err(), "nothing to set");
+    assert!(parse(&["timeout", "ab12", "--on-timeout", "pause"]).is_ok());
 }

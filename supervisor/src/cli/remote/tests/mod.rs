@@ -1,6 +1,7 @@
 //! Commands against a server in this process.
 
 mod executions;
+mod interpreter;
 mod network;
 mod server;
 
@@ -11,7 +12,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use clap::Parser as _;
 use rekindle_api::v1::program::Program;
-use rekindle_api::v1::{StartExecutionRequest, UploadFileStart};
+use rekindle_api::v1::{OnTimeout, StartExecutionRequest, UploadFileStart};
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 
 use self::server::Server;
@@ -22,11 +23,9 @@ use crate::cli::args::{Arguments, Command};
 /// Runs a command line against a server.
 async fn run(server: &Server, words: &[&str]) -> anyhow::Result<u8> {
     let url = server.url();
-    let words = ["rekindle"]
-        .into_iter()
-        .chain(words[..1].iter().copied())
-        .chain(["--server", &url])
-        .chain(words[1..].iter().copied());
+    // After the command, which of some has two words.
+    let (command, rest) = words.split_at(if words[0] == "context" { 2 } else { 1 });
+    let words = [&["rekindle"][..], command, &["--server", &url], rest].concat();
     match Arguments::try_parse_from(words).expect("right words").command {
         Command::Remote(command) => remote(*command).await,
         other => panic!("{other:?}"),
@@ -50,6 +49,17 @@ async fn a_refusal_is_the_servers_words_and_hint() {
     let server = Server::start();
     let error = run(&server, &["create"]).await.expect_err("it is full");
     assert_eq!(error.to_string(), "no room\nhint: ask nicely");
+}
+
+#[tokio::test]
+async fn what_happens_at_the_end_of_its_time_can_be_said() {
+    let server = Server::start();
+    assert!(run(&server, &["create", "--on-timeout", "pause"]).await.is_err(), "it is full");
+    let words = ["timeout", "aa", "--on-timeout", "pause-until-used", "--json"];
+    assert_eq!(run(&server, &words).await.expect("set"), 0);
+    assert_eq!(run(&server, &["timeout", "aa", "--ttl", "10m"]).await.expect("set"), 0);
+    let state = server.state.lock().expect("state");
+    assert_eq!(state.on_timeouts, [OnTimeout::Pause, OnTimeout::PauseUntilUsed, OnTimeout::Unspecified]);
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ use rekindle_api::v1::execute_input::Input;
 use rekindle_api::v1::executions_server::ExecutionsServer;
 use rekindle_api::v1::files_server::{Files, FilesServer};
 use rekindle_api::v1::host_server::{Host, HostServer};
+use rekindle_api::v1::interpreter_server::InterpreterServer;
 use rekindle_api::v1::network_server::NetworkServer;
 use rekindle_api::v1::sandboxes_server::{Sandboxes, SandboxesServer};
 use rekindle_api::v1::upload_file_request::Part as Up;
@@ -43,6 +44,12 @@ pub struct State {
     pub signals: Vec<(String, u32, bool)>,
     /// What single executions were asked for.
     pub executed: Vec<ExecuteRequest>,
+    /// What was to happen at the ends of sandboxes.
+    pub on_timeouts: Vec<OnTimeout>,
+    /// Code that was to run, and whether within a deadline.
+    pub codes: Vec<(RunCodeRequest, bool)>,
+    /// What was done with contexts.
+    pub contexts: Vec<String>,
     /// Policies that were put in force.
     pub networks: Vec<UpdateNetworkRequest>,
     /// Looks at connections.
@@ -67,12 +74,14 @@ impl Server {
         });
         let sandboxes = SandboxesServer::new(Fake(Arc::clone(&state)));
         let executions = ExecutionsServer::new(Fake(Arc::clone(&state)));
+        let interpreter = InterpreterServer::new(Fake(Arc::clone(&state)));
         let files = FilesServer::new(Fake(Arc::clone(&state)));
         let network = NetworkServer::new(Fake(Arc::clone(&state)));
         let host = HostServer::new(Fake(Arc::clone(&state)));
         let server = tonic::transport::Server::builder()
             .add_service(sandboxes)
             .add_service(executions)
+            .add_service(interpreter)
             .add_service(files)
             .add_service(network)
             .add_service(host);
@@ -172,7 +181,8 @@ impl Sandboxes for Fake {
         Ok(Response::new(Sandbox::default()))
     }
 
-    async fn create(&self, _: Request<CreateSandboxRequest>) -> Answer<Sandbox> {
+    async fn create(&self, request: Request<CreateSandboxRequest>) -> Answer<Sandbox> {
+        self.0.lock().expect("state").on_timeouts.push(request.into_inner().on_timeout());
         refuse(Code::ResourceExhausted, ErrorReason::HostFull, "no room")
     }
 
@@ -184,8 +194,9 @@ impl Sandboxes for Fake {
         Err(Status::unimplemented(""))
     }
 
-    async fn set_timeout(&self, _: Request<SetSandboxTimeoutRequest>) -> Answer<Sandbox> {
-        Err(Status::unimplemented(""))
+    async fn set_timeout(&self, request: Request<SetSandboxTimeoutRequest>) -> Answer<Sandbox> {
+        self.0.lock().expect("state").on_timeouts.push(request.into_inner().on_timeout());
+        Ok(Response::new(Sandbox::default()))
     }
 
     type WatchStream = Answers<SandboxEvent>;
@@ -271,6 +282,10 @@ impl Files for Fake {
     }
 
     async fn r#move(&self, _: Request<MoveFileRequest>) -> Answer<FileInfo> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn describe(&self, _: Request<DescribeFilesRequest>) -> Answer<DescribeFilesResponse> {
         Err(Status::unimplemented(""))
     }
 

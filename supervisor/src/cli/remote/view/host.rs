@@ -14,6 +14,8 @@ pub struct Template {
     memory_bytes: u64,
     disk_bytes: u64,
     is_default: bool,
+    packages: Vec<String>,
+    root_allowed: bool,
 }
 
 /// How full a host is.
@@ -63,8 +65,10 @@ pub struct TenantUsage {
     bytes_out: u64,
     running: u64,
     connections: u64,
+    network_requests: u64,
     network_bytes_up: u64,
     network_bytes_down: u64,
+    gateway_cost: u64,
 }
 
 /// What happened in a sandbox.
@@ -96,8 +100,16 @@ struct Entry {
 
 impl From<v1::Template> for Template {
     fn from(from: v1::Template) -> Self {
-        let v1::Template { name, description, vcpus, memory_bytes, disk_bytes, is_default } = from;
-        Self { name, description, vcpus, memory_bytes, disk_bytes, is_default }
+        Self {
+            name: from.name,
+            description: from.description,
+            vcpus: from.vcpus,
+            memory_bytes: from.memory_bytes,
+            disk_bytes: from.disk_bytes,
+            is_default: from.is_default,
+            packages: from.packages,
+            root_allowed: from.root_allowed,
+        }
     }
 }
 
@@ -151,8 +163,10 @@ impl From<v1::TenantUsage> for TenantUsage {
             bytes_out: from.bytes_out,
             running: from.running,
             connections: from.connections,
+            network_requests: from.network_requests,
             network_bytes_up: from.network_bytes_up,
             network_bytes_down: from.network_bytes_down,
+            gateway_cost: from.gateway_cost,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The API's messages as `--json` prints them: the field names of the `.proto` file, enums as lower-case words,
 //! times and durations as protobuf's JSON has them, what does not apply left out. Guests' paths are text, with their exact bytes beside them where they are none.
 
+mod code;
 mod connection;
 mod file;
 mod host;
@@ -9,10 +10,11 @@ mod sandbox;
 mod time;
 mod word;
 
+pub use self::code::{CodeContext, CodeError, CodeResult};
 pub use self::connection::{Connection, Denial, connection_state};
 pub use self::file::File;
 pub use self::host::{Status, Template, TenantUsage, Timeline};
 pub use self::job::Job;
 pub use self::sandbox::{Event, Sandbox};
 pub use self::time::{moment, seconds};
-pub use self::word::{end_reason, event, job_state, outcome, start, state};
+pub use self::word::{code_language, end_reason, event, job_state, on_timeout, outcome, start, state};

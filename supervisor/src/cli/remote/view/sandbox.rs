@@ -14,7 +14,14 @@ pub struct Sandbox {
     template: String,
     tenant: String,
     network: String,
+    gateway: Vec<String>,
+    gateway_budget: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turns: Option<Turns>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<ResultFile>,
     state: String,
+    without_memory: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<End>,
     created_at: Option<String>,
@@ -22,11 +29,26 @@ pub struct Sandbox {
     expires_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_timeout: Option<String>,
+    on_timeout: String,
     metadata: BTreeMap<String, String>,
     limits: Limits,
     usage: Usage,
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<Start>,
+}
+
+/// How many executions may be started in it.
+#[derive(Debug, Serialize)]
+struct Turns {
+    max: u32,
+    left: u32,
+}
+
+/// Its result, and whether it is there.
+#[derive(Debug, Serialize)]
+struct ResultFile {
+    path: String,
+    exists: Option<bool>,
 }
 
 /// How it ended.
@@ -60,8 +82,11 @@ struct Usage {
     running_time: Option<String>,
     connections: u64,
     connections_denied: u64,
+    network_requests: u64,
     network_bytes_up: u64,
     network_bytes_down: u64,
+    gateway_requests: u64,
+    gateway_cost: u64,
 }
 
 /// How it was started.
@@ -112,11 +137,20 @@ impl From<&v1::Sandbox> for Sandbox {
             template: from.template.clone(),
             tenant: from.tenant.clone(),
             network: from.network.clone(),
+            gateway: from.gateway.clone(),
+            gateway_budget: from.gateway_budget,
+            turns: from.turns.map(|turns| Turns { max: turns.max, left: turns.left }),
+            result: from
+                .result
+                .as_ref()
+                .map(|result| ResultFile { path: result.path.clone(), exists: result.exists }),
             state: word::state(from.state),
+            without_memory: from.without_memory,
             end,
             created_at: moment(from.created_at),
             expires_at: moment(from.expires_at),
             idle_timeout: seconds(from.idle_timeout),
+            on_timeout: word::on_timeout(from.on_timeout),
             metadata: from.metadata.clone(),
             limits: Limits {
                 milli_cpus: limits.milli_cpus,
@@ -133,8 +167,11 @@ impl From<&v1::Sandbox> for Sandbox {
                 running_time: seconds(usage.running_time),
                 connections: usage.connections,
                 connections_denied: usage.connections_denied,
+                network_requests: usage.network_requests,
                 network_bytes_up: usage.network_bytes_up,
                 network_bytes_down: usage.network_bytes_down,
+                gateway_requests: usage.gateway_requests,
+                gateway_cost: usage.gateway_cost,
             },
             start,
         }

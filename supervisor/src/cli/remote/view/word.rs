@@ -4,8 +4,8 @@ use rekindle_api::v1::detached_execution::State;
 use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::timeline_outcome::Outcome as Came;
 use rekindle_api::v1::{
-    ErrorReason, ExecutionOutcome, FileKind, SandboxEndReason, SandboxEventKind, SandboxStartKind,
-    SandboxState, TimelineOutcome,
+    CodeLanguage, ErrorReason, ExecutionOutcome, FileKind, OnTimeout, SandboxEndReason, SandboxEventKind,
+    SandboxStartKind, SandboxState, TimelineOutcome,
 };
 
 /// Where a sandbox is in its life.
@@ -26,6 +26,16 @@ pub fn start(value: i32) -> String {
 /// What happened to a sandbox.
 pub fn event(value: i32) -> String {
     word("SANDBOX_EVENT_KIND_", SandboxEventKind::try_from(value).ok().map(|value| value.as_str_name()))
+}
+
+/// What happens to a sandbox whose time to live is over.
+pub fn on_timeout(value: i32) -> String {
+    word("ON_TIMEOUT_", OnTimeout::try_from(value).ok().map(|value| value.as_str_name()))
+}
+
+/// What a context speaks.
+pub fn code_language(value: i32) -> String {
+    word("CODE_LANGUAGE_", CodeLanguage::try_from(value).ok().map(|value| value.as_str_name()))
 }
 
 /// What a path is.

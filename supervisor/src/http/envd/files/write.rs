@@ -10,7 +10,7 @@ use tokio::io::AsyncRead;
 use super::body::content;
 use super::multipart::{Multipart, boundary};
 use super::query::FileQuery;
-use crate::agent::{FileMetadata, UploadOptions, UserPath};
+use crate::agent::{FileKind, FileMetadata, UploadOptions, UserPath};
 use crate::http::envd::admit;
 use crate::http::envd::signature::Operation;
 use crate::http::envd::trouble::Trouble;
@@ -150,7 +150,13 @@ impl Target<'_> {
                 Ok(entry)
             }
             Err(error) if error.kind() == ErrorKind::WrongFileKind => {
-                Err(HttpRefusal::bad_request(format!("path is a directory: {path}")).into())
+                let there = service.stat_target(&self.call.caller, self.sandbox, path).await;
+                let what = if there.is_ok_and(|there| there.kind == FileKind::Directory) {
+                    format!("path is a directory: {path}")
+                } else {
+                    format!("not a directory: a part of {path} is a file")
+                };
+                Err(HttpRefusal::bad_request(what).into())
             }
             Err(error) => Err(error.into()),
         }

@@ -602,8 +602,10 @@ def watch():
 def main():
     global channel, figures
     channel, figures = Channel(), Figures()
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, errors="replace")
+    # Programs run unbuffered here, where a `print` is two writes. A caller of a context gets a line as one piece.
+    sys.stdout, sys.stderr = (
+        open(number, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False) for number in (1, 2)
+    )
     context = Context()
     channel.send({"type": "ready"})
     for line in channel.requests:

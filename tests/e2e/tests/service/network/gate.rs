@@ -73,6 +73,17 @@ impl Gate {
     /// Starts a server of one template. `allow` is what the policy allows, in the words of the configuration; every
     /// name of `hosts` leads to its site.
     pub async fn open(lab: &Lab, template: &str, allow: &str, hosts: &[(&str, &Site)]) -> Self {
+        Self::open_with(lab, template, allow, hosts, &[]).await
+    }
+
+    /// The same with more settings.
+    pub async fn open_with(
+        lab: &Lab,
+        template: &str,
+        allow: &str,
+        hosts: &[(&str, &Site)],
+        more: &[String],
+    ) -> Self {
         let data = lab.copy();
         let hosts: Vec<String> =
             hosts.iter().map(|(name, site)| format!("\"{name}\" = \"{}\"", site.address())).collect();
@@ -86,7 +97,8 @@ impl Gate {
             format!("sandbox.default_template={template}"),
             "telemetry.log_format=json".to_owned(),
         ];
-        let server = Server::start(data.path(), &settings.each_ref().map(String::as_str)).await;
+        let settings: Vec<&str> = settings.iter().chain(more).map(String::as_str).collect();
+        let server = Server::start(data.path(), &settings).await;
         let client = server.client().await;
         Self { data, server, client }
     }

@@ -21,7 +21,7 @@ async fn the_network_works_after_a_pause_and_in_the_next_clone_of_the_template()
     assert_eq!(gate.python(&sandbox, ASK_ONCE).await, ["200 hello"]);
 
     let (mut sandboxes, id) = (gate.client.sandboxes.clone(), sandbox.id.clone());
-    sandboxes.pause(PauseSandboxRequest { sandbox: id.clone() }).await.expect("paused");
+    sandboxes.pause(PauseSandboxRequest { sandbox: id.clone(), ..Default::default() }).await.expect("paused");
     // Another one begins while the first stands still, and neither takes anything from the other.
     let second = gate.sandbox("test").await;
     assert_eq!(gate.python(&second, ASK_ONCE).await, ["200 hello"]);

@@ -5,6 +5,7 @@
 mod attribution;
 mod clients;
 mod gate;
+mod gateway;
 mod hostile;
 mod life;
 mod off;

@@ -1,0 +1,307 @@
+/** What needs no server: frames, times, errors, addresses, retries. */
+
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import test from "node:test";
+
+import * as calls from "../dist/calls.js";
+import * as code from "../dist/code.js";
+import { address, token } from "../dist/config.js";
+import { REASONS, errorOf } from "../dist/errors.js";
+import * as rekindle from "../dist/index.js";
+import { socketClient } from "../dist/node.js";
+import { Sha256 } from "../dist/sha256.js";
+import * as t from "../dist/types.js";
+import * as w from "../dist/wire.js";
+
+const { Client, RekindleError, ProtocolError } = rekindle;
+
+function error(reason, delay, retryable = true) {
+  const details = [
+    { type: "rekindle.v1.ErrorDetail", value: "", debug: { reason: `ERROR_REASON_${reason}`, retryable, hint: "wait" } },
+    { type: "google.rpc.ErrorInfo", value: "", debug: { reason, domain: "rekindle" } },
+  ];
+  if (delay) details.push({ type: "google.rpc.RetryInfo", value: "", debug: { retryDelay: delay } });
+  return { code: "resource_exhausted", message: "no room", details };
+}
+
+function end(value) {
+  const framed = w.frame(value);
+  framed[0] = 2;
+  return framed;
+}
+
+test("there is one version", async () => {
+  const about = JSON.parse(await readFile(new URL("../package.json", import.meta.url), "utf8"));
+  assert.equal(about.version, rekindle.VERSION);
+  assert.equal(Object.keys(about.dependencies ?? {}).length, 0);
+});
+
+test("frames come in any pieces", () => {
+  const body = w.joined([w.frame({ a: 1 }), w.frame({ b: "é".repeat(40_000) }), end({})]);
+  for (const step of [1, 3, 1000, body.length]) {
+    const frames = new w.Frames();
+    const told = [];
+    for (let at = 0; at < body.length; at += step) told.push(...frames.feed(body.subarray(at, at + step)));
+    frames.end();
+    assert.deepEqual(told, [{ a: 1 }, { b: "é".repeat(40_000) }]);
+  }
+});
+
+test("a stream that breaks off is an error", () => {
+  const body = w.joined([w.frame({ a: 1 }), end({})]);
+  for (let cut = 0; cut < body.length; cut += 1) {
+    const frames = new w.Frames();
+    frames.feed(body.subarray(0, cut));
+    assert.throws(() => frames.end(), ProtocolError);
+  }
+  const failed = new w.Frames();
+  failed.feed(end({ error: error("VM_LOST") }));
+  assert.throws(() => failed.check(), rekindle.SandboxEndedError);
+  for (const wrong of [[1, 0, 0, 0, 0], [0, 255, 255, 255, 255], [0, 0, 0, 0, 1, 120], [0, 0, 0, 0, 2, 91, 93]]) {
+    assert.throws(() => new w.Frames().feed(Uint8Array.from(wrong)), ProtocolError);
+  }
+  assert.throws(() => new w.Frames().feed(w.joined([end({}), w.frame({})])), ProtocolError, "nothing follows the end");
+});
+
+test("times, paths and numbers", () => {
+  const info = w.decode(t.fileInfo, {
+    path: w.base64(Uint8Array.of(0x61, 0xff, 0xc3, 0xa9, 0xc3)),
+    size: "5000000000",
+    modifiedAt: "2026-01-02T03:04:05.123456789Z",
+    kind: "FILE_KIND_NEW",
+    unknown: 7,
+  });
+  assert.deepEqual([info.path, info.size, info.kind], ["a\udcffé\udcc3", 5_000_000_000, undefined]);
+  assert.equal(w.path64(info.path), w.base64(Uint8Array.of(0x61, 0xff, 0xc3, 0xa9, 0xc3)), "it goes back as it came");
+  assert.equal(info.modifiedAt.getMilliseconds(), 123);
+  assert.deepEqual([1.5, 0, 3600, 1e-9].map(w.span), ["1.5s", "0s", "3600s", "0.000000001s"]);
+  assert.throws(() => w.span(Number.NaN), RangeError);
+  for (const wrong of [{ size: [] }, { size: "x" }, { size: 1.5 }, { modifiedAt: "then" }, { path: "*" }, { metadata: { a: 1 } }]) {
+    assert.throws(() => w.decode(t.fileInfo, wrong), ProtocolError, JSON.stringify(wrong));
+  }
+  assert.equal(w.decode(t.started, JSON.parse('{"__proto__": {"pid": 7}}')).pid, 0, "nothing is inherited");
+  assert.equal(w.decode(t.sandboxInfo, { onTimeout: "ON_TIMEOUT_PAUSE_UNTIL_USED" }).onTimeout, "pause_until_used");
+});
+
+test("bytes go through base64 and SHA-256", () => {
+  for (const size of [0, 1, 55, 56, 63, 64, 65, 119, 0x6000, 0x6001, 300_000]) {
+    const data = new Uint8Array(size).map((_, at) => at * 31);
+    assert.equal(w.base64(data), Buffer.from(data).toString("base64"));
+    assert.deepEqual(w.unbase64(w.base64(data)), data);
+    for (const step of [1000, 7]) {
+      const sum = new Sha256();
+      for (let at = 0; at < size; at += step) sum.update(data.subarray(at, at + step));
+      assert.equal(Buffer.from(sum.digest()).toString("hex"), createHash("sha256").update(data).digest("hex"), `${size}`);
+    }
+  }
+});
+
+test("an error says what the server says", () => {
+  const told = errorOf(error("HOST_FULL", "0.250s"));
+  assert.ok(told instanceof rekindle.CapacityError && told instanceof RekindleError && told instanceof Error);
+  assert.deepEqual([told.reason, told.retryable, told.retryAfter, told.code], ["HOST_FULL", true, 0.25, "resource_exhausted"]);
+  assert.equal(String(told), "HOST_FULL: no room\nhint: wait");
+  assert.equal(told.name, "CapacityError");
+  assert.equal(errorOf(error("SOMETHING_NEW")).constructor, RekindleError);
+  for (const odd of [null, [], {}, { details: 7 }, { details: [7, { debug: 7 }] }]) assert.ok(errorOf(odd) instanceof RekindleError);
+  assert.ok(REASONS.size > 20);
+});
+
+test("addresses", () => {
+  assert.equal(address("https://h:1/", false), "https://h:1");
+  for (const own of ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1"]) assert.equal(address(own, false), own);
+  for (const wrong of ["unix:/a", "h:1", "http://example.com", "http://127.0.0.1.example.com", "ftp://h", "https://"]) {
+    assert.throws(() => address(wrong, false), /use /, wrong);
+  }
+  assert.equal(address("unix:/a", true), "http://localhost");
+  const kept = { server: process.env.REKINDLE_SERVER, token: process.env.REKINDLE_TOKEN };
+  try {
+    process.env.REKINDLE_SERVER = "https://env";
+    process.env.REKINDLE_TOKEN = "";
+    assert.equal(address(undefined, false), "https://env");
+    assert.equal(token(undefined), undefined);
+    delete process.env.REKINDLE_SERVER;
+    assert.throws(() => address(undefined, false), /REKINDLE_SERVER/);
+  } finally {
+    if (kept.server !== undefined) process.env.REKINDLE_SERVER = kept.server;
+    if (kept.token !== undefined) process.env.REKINDLE_TOKEN = kept.token;
+    else delete process.env.REKINDLE_TOKEN;
+  }
+});
+
+test("a run is whole and bounded", () => {
+  const told = (value) => w.decode(code.codeEvent, value);
+  const collected = new code.Collected();
+  collected.take(told({ started: { context: { id: "c", language: "CODE_LANGUAGE_BASH" } } }));
+  assert.throws(() => collected.run(), ProtocolError);
+  for (let n = 0; n < 3; n += 1) collected.take(told({ stdout: "x".repeat(code.MAX_STREAM / 2) }));
+  collected.take(told({ result: { isMain: true, text: "t", data: "[".repeat(100_000), json: "[1]" } }));
+  collected.take(told({ end: { executionCount: "7", duration: "1.5s" } }));
+  const run = collected.run();
+  assert.deepEqual([run.stdout.length, run.truncated, run.executionCount, run.text], [code.MAX_STREAM, true, 7, "t"]);
+  assert.deepEqual([run.main.data, run.main.json, run.context.language, run.ok], [undefined, [1], "bash", true]);
+});
+
+/** A client whose server gives these answers, the last of them for ever. */
+function answering(...answers) {
+  const seen = [];
+  const fetch = async (url, init) => {
+    seen.push({ path: url.split(".v1.")[1], headers: init.headers, message: JSON.parse(new TextDecoder().decode(init.body)) });
+    const [status, body] = answers[Math.min(seen.length, answers.length) - 1];
+    return new Response(JSON.stringify(body), { status });
+  };
+  return { client: new Client({ server: "https://h", token: "t", fetch }), seen };
+}
+
+test("a call is repeated only where the error says so", async () => {
+  const full = [429, error("HOST_FULL", "0.001s")];
+  const good = answering(full, full, [200, { templates: [{ name: "a" }] }]);
+  assert.deepEqual((await good.client.templates()).map((one) => one.name), ["a"]);
+  assert.equal(good.seen.length, 3);
+  assert.equal(good.seen[0].headers.authorization, "Bearer t");
+  for (const answer of [
+    [429, error("QUOTA_EXCEEDED")],
+    [429, error("HOST_FULL", "0.001s", false)],
+    [503, { code: "unavailable", message: "x" }],
+    [502, {}],
+  ]) {
+    const { client, seen } = answering(answer);
+    await assert.rejects(client.templates(), RekindleError);
+    assert.equal(seen.length, 1);
+  }
+  const always = answering(full);
+  await assert.rejects(always.client.templates(), rekindle.CapacityError);
+  assert.equal(always.seen.length, 4, "and not for ever");
+  const slow = answering([429, error("HOST_FULL", "60s")]);
+  await assert.rejects(slow.client.create({ deadline: 1 }), rekindle.CapacityError);
+  assert.equal(slow.seen.length, 1, "and not beyond its deadline");
+  assert.ok(Number(slow.seen[0].headers["connect-timeout-ms"]) <= 1000);
+  const given = AbortSignal.timeout(50);
+  await assert.rejects(answering([429, error("HOST_FULL", "20s")]).client.templates({ signal: given }), { name: "TimeoutError" });
+});
+
+test("a sandbox is made once and ended once", async () => {
+  const { client, seen } = answering([200, { id: "sb-1" }]);
+  const sandbox = await client.create({ metadata: { a: "b" } });
+  assert.equal((await sandbox.execute("fail 3", { outputLimit: 0, timeout: undefined })).exitCode, undefined);
+  await sandbox[Symbol.asyncDispose]();
+  await sandbox.cleanup();
+  await assert.rejects(sandbox.execute("true"), /cleaned up/);
+  await assert.rejects(sandbox.stat("x"), /cleaned up/);
+  assert.deepEqual(seen.map((one) => one.path), ["Sandboxes/Create", "Sandboxes/Execute", "Sandboxes/Destroy"]);
+  assert.deepEqual(seen[0].message.metadata, { a: "b" });
+  assert.match(seen[0].message.requestId, /^[0-9a-f]{32}$/);
+  assert.deepEqual(seen[1].message, { sandbox: "sb-1", program: { shell: "fail 3" }, outputLimit: 0 });
+  await client.sandbox("sb-2")[Symbol.asyncDispose]();
+  assert.equal(seen.length, 3, "what was not made here is not ended here");
+});
+
+test("a download counts only when it is whole", () => {
+  const part = (value) => w.decode(t.downloadPart, value);
+  const received = new calls.Received();
+  received.take(part({ chunk: w.base64(w.utf8("abc")) }));
+  assert.throws(() => received.file(), /broke off/);
+  assert.throws(() => received.take(part({ end: { size: "3", sha256: w.base64(new Uint8Array(32)) } })), /differs/);
+});
+
+/** A server that does what it is told, for as long as `use` takes. */
+async function serving(answer, use) {
+  const server = createServer(answer);
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    return await use(new Client({ server: `http://127.0.0.1:${server.address().port}`, token: "t" }));
+  } finally {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+}
+
+test("an upload is all frames, whether buffered or streamed", async () => {
+  for (const size of [0, 1, calls.CHUNK, 3 * calls.CHUNK + 7]) {
+    const bodies = [];
+    const answer = async (request, response) => {
+      const pieces = [];
+      for await (const piece of request) pieces.push(piece);
+      bodies.push(Buffer.concat(pieces));
+      response.end(w.joined([w.frame({ size: String(size) }), end({})]));
+    };
+    await serving(answer, async (client) => {
+      const data = new Uint8Array(size).fill(120);
+      assert.equal((await client.sandbox("sb-1").writeFile("p", data)).size, size);
+      assert.equal((await client.sandbox("sb-1").uploadFile(new Blob([data]), "p")).size, size);
+    });
+    for (const body of bodies) {
+      const sent = [];
+      for (let at = 0; at < body.length; at += 5 + body.readUInt32BE(at + 1)) {
+        sent.push(JSON.parse(body.subarray(at + 5, at + 5 + body.readUInt32BE(at + 1))));
+      }
+      assert.deepEqual(sent.shift(), { start: { sandbox: "sb-1", path: "cA==", size: String(size) } });
+      assert.deepEqual(sent.pop(), { end: {} });
+      assert.equal(sent.reduce((sum, one) => sum + w.unbase64(one.chunk).length, 0), size);
+    }
+  }
+});
+
+test("who closes a stream hangs up, also while waiting", async () => {
+  let gone;
+  const hungUp = new Promise((resolve) => (gone = resolve));
+  const answer = (request, response) => {
+    response.on("close", gone);
+    response.write(w.frame({ started: { pid: 7 } }));
+  };
+  await serving(answer, async (client) => {
+    const stream = client.sandbox("sb-1").stream("sleep 60");
+    assert.equal((await stream.next()).value.started.pid, 7);
+    const waiting = stream.next();
+    await stream.close();
+    assert.deepEqual(await waiting, { done: true, value: undefined });
+    await hungUp;
+  });
+});
+
+test("a lost connection is told, and no call is made twice", async () => {
+  let asked = 0;
+  const answer = (request) => {
+    asked += 1;
+    request.socket.destroy();
+  };
+  await serving(answer, async (client) => {
+    await assert.rejects(client.templates(), rekindle.ConnectionFailedError);
+    assert.equal(asked, 1);
+  });
+  await assert.rejects(socketClient("unix:/nowhere/at/all").templates(), rekindle.ConnectionFailedError);
+});
+
+test("the token goes to the server alone", async () => {
+  let followed = false;
+  const answer = (request, response) => {
+    followed ||= request.url === "/elsewhere";
+    response.writeHead(307, { location: "/elsewhere" }).end();
+  };
+  await serving(answer, async (client) => {
+    await assert.rejects(client.templates(), ProtocolError);
+    assert.equal(followed, false);
+  });
+});
+
+test("fetch does not give up by itself", async () => {
+  new Headers();
+  const name = Symbol.for("undici.globalDispatcher.1");
+  const real = globalThis[name];
+  const seen = [];
+  globalThis[name] = {
+    dispatch: (options, handler) => {
+      seen.push([options.headersTimeout, options.bodyTimeout]);
+      return real.dispatch(options, handler);
+    },
+  };
+  try {
+    await serving((_request, response) => response.end("{}"), (client) => client.templates());
+  } finally {
+    globalThis[name] = real;
+  }
+  assert.deepEqual(seen, [[0, 0]]);
+});

@@ -1,0 +1,199 @@
+//! Connects to a service: one connection for one request, looked up and screened as any other, with TLS.
+//!
+//! A connection is never used twice, so nothing that one sandbox sends can be read as the beginning of another's.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Limited;
+use hyper::Uri;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::HeaderValue;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::service::InvalidService;
+use crate::network::dial::{DialError, Dialer};
+use crate::network::name::HostName;
+use crate::network::policy::Target;
+
+/// How long a handshake may take, and a connection to an address.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Most bytes of an answer's head.
+const MAX_HEAD: usize = 64 * 1024;
+/// Most fields of it.
+const MAX_FIELDS: usize = 128;
+
+/// Where a service is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UpstreamPlan {
+    secure: bool,
+    target: Target,
+    port: u16,
+    authority: HeaderValue,
+}
+
+impl UpstreamPlan {
+    pub(super) fn parse(text: &str) -> Result<Self, InvalidService> {
+        let wrong = InvalidService::Upstream;
+        let uri: Uri = text.parse().map_err(|_| wrong.clone())?;
+        let secure = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(wrong),
+        };
+        let authority = uri.authority().ok_or_else(|| wrong.clone())?;
+        let nothing_more =
+            matches!(uri.path(), "" | "/") && uri.query().is_none() && !text.contains(['#', '@']);
+        let host = authority.host();
+        let port = match authority.as_str().strip_prefix(host) {
+            Some("") => Some(if secure { 443 } else { 80 }),
+            _ => authority.port_u16().filter(|port| *port != 0),
+        };
+        let (true, Some(port)) = (nothing_more, port) else { return Err(wrong) };
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let target = match bare.parse::<IpAddr>() {
+            Ok(address) => Target::Address(address),
+            Err(_) => Target::Name(HostName::parse(host).map_err(|_| wrong.clone())?),
+        };
+        if !secure && !matches!(target, Target::Address(address) if address.is_loopback()) {
+            return Err(InvalidService::Plain);
+        }
+        let authority = HeaderValue::from_str(authority.as_str()).map_err(|_| wrong)?;
+        Ok(Self { secure, target, port, authority })
+    }
+
+    pub(super) fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// Reads what it trusts: these certificates, or this host's.
+    pub(super) fn open(self, ca: Option<&Path>) -> Result<Upstream, String> {
+        let Self { secure, target, port, authority } = self;
+        let tls = secure.then(|| trust(ca).map(Arc::new)).transpose()?;
+        Ok(Upstream { tls, target, port, authority })
+    }
+}
+
+fn trust(ca: Option<&Path>) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    match ca {
+        Some(path) => {
+            let wrong = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
+            let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
+            for certificate in certificates {
+                let certificate = certificate.map_err(|error| wrong(&error))?;
+                roots.add(certificate).map_err(|error| wrong(&error))?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    if roots.is_empty() {
+        return Err("there are none".to_owned());
+    }
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| error.to_string())?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// Why a service cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UpstreamError {
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error("the connection failed")]
+    Connect(#[source] io::Error),
+    #[error("the TLS handshake failed: {0}")]
+    Tls(io::Error),
+    #[error("it took too long")]
+    Late,
+    #[error("it does not speak HTTP/1")]
+    Http(#[source] hyper::Error),
+}
+
+/// Where a service is, and whom it is believed.
+pub(super) struct Upstream {
+    tls: Option<Arc<ClientConfig>>,
+    target: Target,
+    port: u16,
+    /// What it is called in requests.
+    pub(super) authority: HeaderValue,
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream")
+            .field("target", &self.target)
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What carries bytes to a service.
+trait Carrier: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Carrier for T {}
+
+/// A connection for one request.
+pub(super) struct Connection {
+    pub(super) sender: SendRequest<Limited<Incoming>>,
+    /// It ends with this.
+    pub(super) driver: AbortOnDropHandle<()>,
+}
+
+impl Upstream {
+    pub(super) async fn connect(&self, dialer: &Dialer) -> Result<Connection, UpstreamError> {
+        let tcp = match &self.target {
+            Target::Name(_) => dialer.dial(&self.target, self.port).await?,
+            // The operator's own word, private or not.
+            Target::Address(address) => {
+                let connecting = TcpStream::connect(SocketAddr::new(*address, self.port));
+                timeout(HANDSHAKE, connecting)
+                    .await
+                    .map_err(|_| UpstreamError::Late)?
+                    .map_err(UpstreamError::Connect)?
+            }
+        };
+        let carrier: Box<dyn Carrier> = match &self.tls {
+            None => Box::new(tcp),
+            Some(config) => {
+                let connecting = TlsConnector::from(Arc::clone(config)).connect(self.server_name()?, tcp);
+                let tls = timeout(HANDSHAKE, connecting).await.map_err(|_| UpstreamError::Late)?;
+                Box::new(tls.map_err(UpstreamError::Tls)?)
+            }
+        };
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(MAX_HEAD).max_headers(MAX_FIELDS);
+        let (sender, driving) =
+            builder.handshake(TokioIo::new(carrier)).await.map_err(UpstreamError::Http)?;
+        let driver = AbortOnDropHandle::new(tokio::spawn(async move {
+            // Whoever waits for the answer is told.
+            let _ = driving.await;
+        }));
+        Ok(Connection { sender, driver })
+    }
+
+    fn server_name(&self) -> Result<ServerName<'static>, UpstreamError> {
+        match &self.target {
+            Target::Address(address) => Ok(ServerName::IpAddress((*address).into())),
+            Target::Name(name) => ServerName::try_from(name.as_str().to_owned())
+                .map_err(|error| UpstreamError::Tls(io::Error::other(error))),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Names of installed packages that are like one that is not there.
+
+/// Names that are told.
+const MOST: usize = 3;
+/// Longest name that is compared.
+const MAX_NAME: usize = 64;
+/// Modules of Python that are not called as their package is.
+const MODULES: [(&str, &str); 16] = [
+    ("Crypto", "pycryptodome"),
+    ("OpenSSL", "pyopenssl"),
+    ("PIL", "pillow"),
+    ("attr", "attrs"),
+    ("bs4", "beautifulsoup4"),
+    ("cv2", "opencv-python"),
+    ("dateutil", "python-dateutil"),
+    ("docx", "python-docx"),
+    ("dotenv", "python-dotenv"),
+    ("fitz", "pymupdf"),
+    ("git", "gitpython"),
+    ("jwt", "pyjwt"),
+    ("pptx", "python-pptx"),
+    ("sklearn", "scikit-learn"),
+    ("skimage", "scikit-image"),
+    ("yaml", "pyyaml"),
+];
+
+/// The package that has this module, where it is called otherwise.
+pub(super) fn package_of(module: &str) -> Option<&'static str> {
+    let top = module.split('.').next()?;
+    MODULES.into_iter().find(|(name, _)| *name == top).map(|(_, package)| package)
+}
+
+/// The Python packages of an image.
+pub(super) fn installed(packages: &[String]) -> impl Iterator<Item = &str> {
+    packages.iter().filter_map(|package| package.strip_prefix("pip:")).filter_map(name)
+}
+
+/// Python modules of an image that may have been meant.
+pub(super) fn modules(module: &str, packages: &[String]) -> Vec<String> {
+    let top = module.split('.').next().unwrap_or(module);
+    // A package that is there, by its own name instead of its module's.
+    let own = MODULES.into_iter().find(|(_, package)| normal(package) == normal(top));
+    if let Some((module, package)) = own
+        && installed(packages).any(|name| normal(name) == normal(package))
+    {
+        return vec![module.to_owned()];
+    }
+    nearest(top, installed(packages))
+}
+
+/// Debian packages of an image that are called nearly so.
+pub(super) fn commands(command: &str, packages: &[String]) -> Vec<String> {
+    let command = command.rsplit('/').next().unwrap_or(command);
+    nearest(command, packages.iter().filter(|package| !package.starts_with("pip:")).filter_map(|p| name(p)))
+}
+
+fn name(package: &str) -> Option<&str> {
+    package.split(' ').next().filter(|name| !name.is_empty())
+}
+
+fn normal(name: &str) -> String {
+    name.to_ascii_lowercase().replace(['_', '.'], "-")
+}
+
+/// The names that are like this one, the most like it first.
+fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    if wanted.is_empty() || wanted.len() > MAX_NAME {
+        return Vec::new();
+    }
+    let wanted = normal(wanted);
+    let most = wanted.chars().count() / 3;
+    let mut found: Vec<(usize, &str)> = names
+        .filter(|name| name.len() <= MAX_NAME && name.len().abs_diff(wanted.len()) <= most)
+        .map(|name| (distance(&wanted, &normal(name)), name))
+        .filter(|(apart, _)| *apart <= most)
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found.into_iter().take(MOST).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// How many characters must be put in, left out, exchanged or swapped with their neighbour.
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for i in 1..=one.len() {
+        let mut next = vec![i];
+        for j in 1..=other.len() {
+            let same = usize::from(one[i - 1] != other[j - 1]);
+            let mut least = (row[j] + 1).min(next[j - 1] + 1).min(row[j - 1] + same);
+            if i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1] {
+                least = least.min(before[j - 2] + 1);
+            }
+            next.push(least);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Names that people and models write, and what they meant.
+
+    use super::*;
+
+    fn packages(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| format!("{name} 1.0")).collect()
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_right_is_recognised() {
+        let there = packages(&["pip:numpy", "pip:pandas", "pip:scikit-learn", "pip:six", "git", "gawk"]);
+        for (wrong, right) in [
+            ("nunpy", "numpy"),
+            ("nmupy", "numpy"),
+            ("panda", "pandas"),
+            ("scikit_learm.svm", "scikit-learn"),
+        ] {
+            assert_eq!(modules(wrong, &there), [right], "{wrong}");
+        }
+        for strange in ["torch", "x", "", "git", &"n".repeat(10_000)] {
+            assert!(modules(strange, &there).is_empty(), "{strange}");
+        }
+        assert_eq!(commands("/usr/bin/gti", &there), ["git"]);
+    }
+
+    #[test]
+    fn a_package_that_is_there_is_told_by_its_modules_name() {
+        let there = packages(&["pip:pillow", "pip:PyYAML"]);
+        assert_eq!(modules("pillow", &there), ["PIL"]);
+        assert_eq!(modules("pyyaml", &there), ["yaml"]);
+        assert_eq!(package_of("sklearn.svm"), Some("scikit-learn"));
+        assert!(modules("scikit_learn", &there).is_empty());
+    }
+
+    #[test]
+    fn distances_are_those_of_typing_errors() {
+        for (one, other, apart) in [
+            ("", "", 0),
+            ("a", "", 1),
+            ("", "ab", 2),
+            ("abc", "acb", 1),
+            ("abc", "abd", 1),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(one, other), apart, "{one} {other}");
+        }
+    }
+}

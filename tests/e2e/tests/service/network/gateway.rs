@@ -1,0 +1,98 @@
+//! The gateway from inside a real guest: a program that knows a base address and a key, as SDKs do, reaches a service
+//! whose credential is nowhere in the machine.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use rekindle_api::v1::{CreateSandboxRequest, GetSandboxRequest};
+use rekindle_e2e::authority::Authority;
+use rekindle_e2e::site::Site;
+use rekindle_test_support::wait::PATIENCE;
+
+use super::gate::Gate;
+use crate::calls::{create_with, time};
+
+const CANARY: &str = "sk-canary-of-the-operator";
+
+/// Asks with a key, as a client of an API does; prints the status and the answer, or why not.
+const CALL: &str = r#"
+import json, os, urllib.error, urllib.request
+token = os.environ["REKINDLE_GATEWAY_TOKEN"]
+def call(url, key=token, header="Authorization", form="Bearer {}"):
+    request = urllib.request.Request(url, headers={header: form.format(key)})
+    try:
+        with urllib.request.urlopen(request, timeout=200) as answer:
+            return f"{answer.status} {answer.read().decode()}"
+    except urllib.error.HTTPError as error:
+        return f"{error.code} {json.loads(error.read())['reason']}"
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_calls_a_service_with_a_credential_that_is_not_in_the_machine() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let authority = Authority::new();
+    let site = Site::secure(authority.server(&["api.example.com"])).await;
+    site.put("/v1/models", "application/json", "[]");
+    let dir = tempfile::tempdir().expect("a directory");
+    let (ca, key) = (dir.path().join("ca.pem"), dir.path().join("key"));
+    std::fs::write(&ca, authority.pem()).expect("written");
+    std::fs::write(&key, CANARY).expect("written");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("closed");
+    let services = format!(
+        "gateway.services={{ ai = {{ upstream = \"https://api.example.com\", ca = \"{}\", \
+         credential = {{ file = \"{}\" }}, operations = [\
+         {{ name = \"models\", method = \"GET\", path = \"/v1/models\" }}, \
+         {{ name = \"files\", method = \"GET\", path = \"/v1/files\" }}] }} }}",
+        ca.display(),
+        key.display(),
+    );
+    let rules = "allow = [{ host = \"plain.example.com\", protocol = \"http\" }]";
+    let hosts = [("api.example.com", &site)];
+    let gate = Gate::open_with(lab, "minimal", rules, &hosts, &[services]).await;
+    // It has no network, and this all the same.
+    let request = CreateSandboxRequest {
+        gateway: vec!["ai/models".to_owned()],
+        ttl: time(PATIENCE * 10),
+        ..CreateSandboxRequest::default()
+    };
+    let sandbox = create_with(&gate.client, request).await;
+    let source = format!(
+        r#"{CALL}
+print(call("http://ai.gateway.internal/v1/models"))
+print(call("http://ai.gateway.internal/v1/models", header="x-api-key", form="{{}}"))
+print(call("http://ai.gateway.internal/v1/models", key="rkg_wrong"))
+print(call("http://ai.gateway.internal/v1/files"))
+print(call("http://other.gateway.internal/v1/models"))
+print(call("http://api.example.com/v1/models"))
+"#
+    );
+    let expected =
+        ["200 []", "200 []", "401 gateway_token", "403 not_granted", "403 not_granted", "403 network_off"];
+    assert_eq!(gate.python(&sandbox, &source).await, expected);
+    assert_eq!(site.heard(), ["GET api.example.com /v1/models", "GET api.example.com /v1/models"]);
+    assert_eq!(site.keys(), [format!("Bearer {CANARY}"), format!("Bearer {CANARY}")]);
+    let got = gate.client.sandboxes.clone().get(GetSandboxRequest { sandbox: sandbox.id.clone() }).await;
+    let usage = got.expect("found").into_inner().usage.expect("usage");
+    assert_eq!((usage.gateway_requests, usage.gateway_cost, usage.connections), (2, 2, 6));
+    // Neither in the environment of anything, nor in a file, nor in the memory of who asked.
+    let (first, rest) = CANARY.split_at(10);
+    let search = format!(
+        r#"{CALL}
+import pathlib
+print(call("http://ai.gateway.internal/v1/models"))
+needle, found = b"{first}" + b"{rest}", []
+for place in ["/run", "/tmp", "/home", "/etc", "/var"]:
+    for path in pathlib.Path(place).rglob("*"):
+        try:
+            if path.is_file() and needle in path.read_bytes(): found.append(str(path))
+        except OSError: pass
+for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+    try:
+        if needle in path.read_bytes(): found.append(str(path))
+    except OSError: pass
+print(found)
+"#
+    );
+    assert_eq!(gate.python(&sandbox, &search).await, ["200 []", "[]"]);
+    gate.close().await;
+}

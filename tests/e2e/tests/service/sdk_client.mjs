@@ -1,0 +1,74 @@
+/**
+ * What a program does that has the TypeScript SDK and a real sandbox. Run by sdk.rs beside the compiler, with REKINDLE_SDK
+ * (the SDK's folder), REKINDLE_SERVER and REKINDLE_TOKEN, and REKINDLE_SOCKET, the same server's socket.
+ */
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import fs from "node:fs";
+
+// An emulated guest on a busy host takes its time.
+const PATIENCE = 240;
+
+const run = (args, env = {}) => execFileSync(process.execPath, args, { stdio: "inherit", env: { ...process.env, ...env } });
+const compile = (project) => run(["node_modules/typescript/lib/tsc.js", "-p", project]);
+
+// The SDK is built here, where `rekindle` is this package's own name.
+for (const part of ["src", "tests", "package.json", "tsconfig.json", "README.md"]) {
+  fs.cpSync(`${process.env.REKINDLE_SDK}/${part}`, part, { recursive: true });
+}
+compile(".");
+console.log("built");
+
+const tests = fs.readdirSync("tests").filter((name) => name.endsWith(".test.mjs")).map((name) => `tests/${name}`);
+for (const url of [process.env.REKINDLE_SERVER, process.env.REKINDLE_SOCKET]) run(["--test", ...tests], { REKINDLE_URL: url });
+console.log("tested");
+
+fs.mkdirSync("examples");
+const examples = fs.readFileSync("README.md", "utf8").split("```ts\n").slice(1).map((rest) => rest.split("```")[0]);
+assert.ok(examples.length >= 6, `${examples.length} examples`);
+examples.forEach((example, at) => fs.writeFileSync(`examples/${at}.ts`, example));
+const options = { rootDir: ".", outDir: "../examples-built", declaration: false, noUnusedLocals: false };
+fs.writeFileSync("examples/tsconfig.json", JSON.stringify({ extends: "../tsconfig.json", compilerOptions: options, include: ["*.ts"] }));
+compile("examples");
+examples.forEach((_, at) => run([`examples-built/${at}.js`]));
+console.log("examples");
+
+const { Sandbox } = await import("rekindle");
+const { socketClient } = await import("rekindle/node");
+
+async function programs(sandbox) {
+  assert.equal((await sandbox.runPython("print(6 * 7)", { timeout: PATIENCE })).stdout, "42\n");
+  assert.equal((await sandbox.runNode("console.log(6 * 7)", { timeout: PATIENCE })).stdout, "42\n");
+  const missing = await sandbox.runPython("import nothing_of_the_sort", { timeout: PATIENCE });
+  const { kind, subject, hint } = missing.diagnosis;
+  assert.deepEqual([missing.exitCode, kind, subject], [1, "missing_module", "nothing_of_the_sort"]);
+  assert.match(hint, /not installed/);
+  const long = await sandbox.runPython("print('é' * 30000)", { timeout: PATIENCE });
+  assert.ok(long.truncated && long.stdout.length < 5000 && long.stdoutOutput.totalChars === 30_001);
+  assert.equal(new TextDecoder().decode(await long.fullStdout()), `${"é".repeat(30_000)}\n`);
+  console.log("programs");
+}
+
+async function code(sandbox) {
+  assert.ok((await sandbox.runCode("x = 20", { deadline: PATIENCE })).ok);
+  const ran = await sandbox.runCode("print('adding'); x + 22", { deadline: PATIENCE });
+  assert.deepEqual([ran.stdout, ran.text, ran.executionCount], ["adding\n", "42", 2]);
+  const failed = await sandbox.runCode("1 / 0", { deadline: PATIENCE });
+  assert.deepEqual([failed.ok, failed.error.name], [false, "ZeroDivisionError"]);
+  const other = await sandbox.createContext("javascript");
+  assert.equal((await sandbox.runCode("const n = 2; n * 21", { context: other, deadline: PATIENCE })).text, "42");
+  console.log("code");
+}
+
+const client = socketClient(process.env.REKINDLE_SOCKET);
+for (const make of [() => Sandbox.create(), () => client.create()]) {
+  const sandbox = await make();
+  try {
+    await programs(sandbox);
+    await code(sandbox);
+  } finally {
+    await sandbox.cleanup();
+  }
+}
+console.log("done");

@@ -1,0 +1,201 @@
+//! The suites that are known, and how each is told from what a folder holds.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::server::Server;
+use super::{pytest, text, vitest};
+use crate::cache::Cache;
+use crate::repo;
+
+/// The suites of frameworks that reach a sandbox through E2B's SDK: their packages bring them, nothing is copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Framework {
+    /// The standard tests of deepagents' sandboxes, with `langchain-e2b`
+    Langchain,
+    /// The conformance suite of pydantic-ai's workspaces, with `pydantic-ai-harness`
+    PydanticAi,
+    /// The self-check of `inspect_ai`'s sandbox environments
+    InspectAi,
+    /// An agent of smolagents with a model that is scripted
+    Smolagents,
+}
+
+impl Framework {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Langchain => "langchain",
+            Self::PydanticAi => "pydantic-ai",
+            Self::InspectAi => "inspect-ai",
+            Self::Smolagents => "smolagents",
+        }
+    }
+}
+
+/// Tests, what they need, and which of them may fail.
+#[derive(Debug)]
+pub struct Suite {
+    /// Its name, as the list of its exceptions has it.
+    name: &'static str,
+    /// Where its tests are.
+    tests: PathBuf,
+    runner: Runner,
+}
+
+/// What runs them.
+#[derive(Debug)]
+enum Runner {
+    /// With these packages, in these folders when none are named.
+    Pytest {
+        packages: Vec<String>,
+        places: &'static [&'static str],
+    },
+    Vitest,
+}
+
+impl Suite {
+    /// A suite of E2B's own, by what the folder holds; `sdk` in place of the version that its tests are of.
+    pub fn recognise(tests: &Path, sdk: Option<&str>) -> Result<Self> {
+        let tests = tests.canonicalize().with_context(|| format!("no folder {}", tests.display()))?;
+        let has = |name: &str| tests.join(name).exists();
+        if has("pytest.ini") && has("pyproject.toml") {
+            let project = read(&tests.join("pyproject.toml"))?;
+            let project: toml::Table =
+                toml::from_str(&project).context("pyproject.toml is not understood")?;
+            let (package, version) = published(&project).context("pyproject.toml names no package")?;
+            let version = sdk.unwrap_or(version);
+            ensure!(is_version(version), "{version:?} is no version");
+            let packages = vec![format!("{package}=={version}")];
+            let (name, places): (_, &[_]) = match package {
+                "e2b" => ("e2b-python", &["tests/sync", "tests/async", "tests/shared"]),
+                "e2b-code-interpreter" => ("e2b-interpreter-python", &["tests"]),
+                other => bail!("{other} is no package of E2B's whose tests are known"),
+            };
+            return Ok(Self { name, tests, runner: Runner::Pytest { packages, places } });
+        }
+        ensure!(
+            has("package.json"),
+            "{} holds no tests that are known\nhint: name packages/python-sdk or packages/js-sdk of a copy of E2B's \
+             repository, or python or js of its code interpreter's",
+            tests.display()
+        );
+        ensure!(sdk.is_none(), "tests in JavaScript use the source beside them: no version can be chosen");
+        let package: Value = serde_json::from_str(&read(&tests.join("package.json"))?)
+            .context("package.json is not understood")?;
+        let name = match package["name"].as_str() {
+            Some("e2b") => "e2b-js",
+            Some("@e2b/code-interpreter") => "e2b-interpreter-js",
+            _ => bail!("{} is no package of E2B's whose tests are known", tests.display()),
+        };
+        Ok(Self { name, tests, runner: Runner::Vitest })
+    }
+
+    /// The suite of a framework; its few lines of ours are in the checkout.
+    pub fn of_framework(framework: Framework) -> Result<Self> {
+        let tests = repo::root().join("tests/compat").join(framework.name());
+        let packages = read(&tests.join("requirements.txt"))?;
+        let packages = packages.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        let runner = Runner::Pytest { packages: packages.map(str::to_owned).collect(), places: &["."] };
+        Ok(Self { name: framework.name(), tests, runner })
+    }
+
+    /// The list of tests that may fail.
+    pub fn list(&self) -> PathBuf {
+        Path::new("tests/compat").join(format!("{}.toml", self.name))
+    }
+
+    /// What runs the tests at `only`, or all of them, and writes how they ended to `report`.
+    pub fn command(
+        &self,
+        cache: &Cache,
+        server: &Server,
+        only: &[PathBuf],
+        report: &Path,
+    ) -> Result<Command> {
+        match &self.runner {
+            Runner::Pytest { packages, places } => {
+                let mut all = places.iter().map(PathBuf::from).collect();
+                let places = if only.is_empty() { &mut all } else { &mut only.to_vec() };
+                let python = pytest::environment(cache, self.name, packages)?;
+                Ok(pytest::command(server.among_its_names(&python), &self.tests, places, report))
+            }
+            Runner::Vitest => {
+                let dir = vitest::environment(cache, self.name, &self.tests)?;
+                let program = vitest::program(&dir);
+                vitest::command(server.among_its_names(&program), &dir, only, text(report)?)
+            }
+        }
+    }
+}
+
+/// The name and version of a package, wherever its description has them.
+fn published(project: &toml::Table) -> Option<(&str, &str)> {
+    let poetry = || project.get("tool")?.get("poetry");
+    let described = project.get("project").or_else(poetry)?;
+    Some((described.get("name")?.as_str()?, described.get("version")?.as_str()?))
+}
+
+fn is_version(version: &str) -> bool {
+    !version.is_empty() && version.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("a folder");
+        for (name, content) in files {
+            std::fs::write(dir.path().join(name), content).expect("a file");
+        }
+        dir
+    }
+
+    #[test]
+    fn a_suite_is_told_by_its_package() {
+        let python = "[project]\nname = \"e2b\"\nversion = \"2.45.1\"\n";
+        let dir = folder(&[("pytest.ini", ""), ("pyproject.toml", python)]);
+        let suite = Suite::recognise(dir.path(), None).expect("a suite");
+        assert_eq!(suite.list(), Path::new("tests/compat/e2b-python.toml"));
+        assert!(matches!(suite.runner, Runner::Pytest { packages, .. } if packages == ["e2b==2.45.1"]));
+        let suite = Suite::recognise(dir.path(), Some("2.63.0")).expect("a suite");
+        assert!(matches!(suite.runner, Runner::Pytest { packages, .. } if packages == ["e2b==2.63.0"]));
+        assert!(Suite::recognise(dir.path(), Some("2 --index-url x")).is_err());
+
+        let poetry = "[tool.poetry]\nname = \"e2b-code-interpreter\"\nversion = \"2.9.1\"\n";
+        let dir = folder(&[("pytest.ini", ""), ("pyproject.toml", poetry)]);
+        assert_eq!(Suite::recognise(dir.path(), None).expect("a suite").name, "e2b-interpreter-python");
+
+        let dir = folder(&[("package.json", r#"{"name": "@e2b/code-interpreter"}"#)]);
+        assert_eq!(Suite::recognise(dir.path(), None).expect("a suite").name, "e2b-interpreter-js");
+        assert!(Suite::recognise(dir.path(), Some("2.45.1")).is_err(), "a version of what is not installed");
+    }
+
+    #[test]
+    fn what_is_no_suite_is_told_with_a_hint() {
+        let dir = folder(&[]);
+        let error = Suite::recognise(dir.path(), None).expect_err("nothing there");
+        assert!(error.to_string().contains("hint: name packages/python-sdk"), "{error}");
+        let dir = folder(&[("package.json", r#"{"name": "left-pad"}"#)]);
+        assert!(Suite::recognise(dir.path(), None).is_err());
+        assert!(Suite::recognise(Path::new("/nowhere"), None).is_err());
+    }
+
+    #[test]
+    fn every_framework_has_its_tests_and_its_list() {
+        for framework in Framework::value_variants() {
+            let suite = Suite::of_framework(*framework).expect("a suite");
+            assert!(repo::root().join(suite.list()).exists(), "{framework:?}");
+            assert!(suite.tests.join("pytest.ini").exists(), "{framework:?}");
+        }
+    }
+}
