@@ -5,10 +5,12 @@
 //!                                                               └ denied ──► the host's reply, written down, the end
 //! ```
 
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, sockopt};
@@ -41,10 +43,14 @@ pub(super) struct Capture {
 }
 
 /// Takes connections for as long as the agent lives.
-pub(super) async fn serve(capture: Arc<Capture>, listener: TcpListener) {
+pub(super) async fn serve(capture: Arc<Capture>, listeners: Vec<TcpListener>) {
     loop {
         let Ok(place) = Arc::clone(&capture.places).acquire_owned().await else { return };
-        match listener.accept().await {
+        let accepted = poll_fn(|context| {
+            let ready = listeners.iter().map(|listener| listener.poll_accept(context)).find(Poll::is_ready);
+            ready.unwrap_or(Poll::Pending)
+        });
+        match accepted.await {
             Ok((client, from)) => {
                 let capture = Arc::clone(&capture);
                 tokio::spawn(async move {

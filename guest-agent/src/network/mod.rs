@@ -25,6 +25,7 @@ mod rules;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rekindle_protocol::limits::MAX_PORT_CONNECTIONS;
@@ -36,10 +37,12 @@ use self::names::Names;
 pub use self::port::connect;
 use crate::agent::Agent;
 
-/// Where captured connections arrive. Below 1024, so that no program takes its place.
-const CAPTURE_PORT: u16 = 1015;
+/// Where captured connections arrive. Below 1024, so that no program takes their place. Several, because a program may
+/// connect to several servers from one port of its own: the kernel tells such connections apart by the ports they are
+/// redirected to, and only where none is left by another port of the program's, under which nobody finds its socket.
+const CAPTURE_PORTS: RangeInclusive<u16> = 1000..=1015;
 /// Where questions for names arrive.
-const RESOLVER_PORT: u16 = 1014;
+const RESOLVER_PORT: u16 = 999;
 /// The loopback device is always the first.
 const LOOPBACK: u32 = 1;
 /// The guest's own address, of the network for benchmarks, which nobody has.
@@ -112,9 +115,11 @@ fn prepare(init: bool) -> io::Result<Prepared> {
     interface::set_up()?;
     let (mut capture, mut resolver) = (Vec::new(), Vec::new());
     for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
-        let listener = std::net::TcpListener::bind((address, CAPTURE_PORT))?;
-        listener.set_nonblocking(true)?;
-        capture.push(listener);
+        for port in CAPTURE_PORTS {
+            let listener = std::net::TcpListener::bind((address, port))?;
+            listener.set_nonblocking(true)?;
+            capture.push(listener);
+        }
         let socket = std::net::UdpSocket::bind((address, RESOLVER_PORT))?;
         socket.set_nonblocking(true)?;
         resolver.push(socket);
@@ -136,9 +141,9 @@ pub fn serve(agent: &Arc<Agent>, prepared: Prepared) -> io::Result<()> {
         denials: prepared.init.then(denials::Denials::default),
         places: Arc::new(Semaphore::new(capture::MAX_CONNECTIONS)),
     });
-    for listener in prepared.capture {
-        tokio::spawn(capture::serve(Arc::clone(&capture), TcpListener::from_std(listener)?));
-    }
+    let listeners =
+        prepared.capture.into_iter().map(TcpListener::from_std).collect::<io::Result<Vec<_>>>()?;
+    tokio::spawn(capture::serve(capture, listeners));
     for socket in prepared.resolver {
         let (network, socket) = (Arc::clone(&agent.network), UdpSocket::from_std(socket)?);
         tokio::spawn(async move {

@@ -6,7 +6,7 @@
 //!     type nat hook output priority dstnat;
 //!     oif lo accept
 //!     udp dport 53 redirect to :RESOLVER_PORT
-//!     meta l4proto tcp redirect to :CAPTURE_PORT
+//!     meta l4proto tcp redirect to :CAPTURE_PORTS
 //!   }
 //!   chain refuse {
 //!     type filter hook output priority filter;
@@ -23,12 +23,13 @@
 
 use std::io;
 use std::net::Ipv6Addr;
+use std::ops::RangeInclusive;
 
 use nix::sys::socket::SockProtocol;
 
 use super::message::Messages;
 use super::netlink::Netlink;
-use super::{CAPTURE_PORT, LOOPBACK, RESOLVER_PORT};
+use super::{CAPTURE_PORTS, LOOPBACK, RESOLVER_PORT};
 
 const TABLE: &str = "rekindle";
 const REDIRECT: &str = "redirect";
@@ -53,6 +54,8 @@ const PRIORITY_FILTER: i32 = 0;
 const ACCEPT: u32 = 1;
 /// The register that everything here is compared in; 0 is the verdict's.
 const REGISTER: u32 = 1;
+/// The register for the end of a range.
+const LAST_PORT: u32 = 2;
 const VERDICT: u32 = 0;
 
 const META_OIF: u32 = 5;
@@ -82,7 +85,7 @@ pub fn set_up() -> io::Result<()> {
             Expression::Equal(vec![libc::IPPROTO_UDP as u8]),
             Expression::Payload { base: TRANSPORT_HEADER, offset: 2, length: 2 },
             Expression::Equal(53u16.to_be_bytes().to_vec()),
-            Expression::Redirect(RESOLVER_PORT),
+            Expression::Redirect(RESOLVER_PORT..=RESOLVER_PORT),
         ],
     );
     batch.rule(
@@ -90,7 +93,7 @@ pub fn set_up() -> io::Result<()> {
         &[
             Expression::Meta(META_L4PROTO),
             Expression::Equal(vec![libc::IPPROTO_TCP as u8]),
-            Expression::Redirect(CAPTURE_PORT),
+            Expression::Redirect(CAPTURE_PORTS),
         ],
     );
     batch.chain(REFUSE, "filter", PRIORITY_FILTER);
@@ -136,7 +139,8 @@ enum Expression {
     /// Ends the rule unless what was loaded is this.
     Equal(Vec<u8>),
     Accept,
-    Redirect(u16),
+    /// Sends the packet to this guest, to one of these ports that its connection has for itself.
+    Redirect(RangeInclusive<u16>),
     Reject,
 }
 
@@ -208,14 +212,16 @@ impl Expression {
                     });
                 });
             }),
-            Self::Redirect(port) => {
-                named("immediate", &|data| {
-                    data.number(1, REGISTER).nested(2, |data| {
-                        data.bytes(1, &port.to_be_bytes());
+            Self::Redirect(ports) => {
+                for (register, port) in [(REGISTER, ports.start()), (LAST_PORT, ports.end())] {
+                    named("immediate", &|data| {
+                        data.number(1, register).nested(2, |data| {
+                            data.bytes(1, &port.to_be_bytes());
+                        });
                     });
-                });
+                }
                 named("redir", &|data| {
-                    data.number(1, REGISTER);
+                    data.number(1, REGISTER).number(2, LAST_PORT);
                 });
             }
             Self::Reject => named("reject", &|data| {

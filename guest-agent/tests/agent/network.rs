@@ -11,6 +11,7 @@ use rekindle_protocol::wire::{EgressRequest, egress_request::Target};
 use rekindle_test_support::skip;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use crate::agent;
 use crate::harness::{Agent, SOON, Setup, shell};
@@ -178,16 +179,7 @@ async fn a_connection_belongs_to_the_execution_whose_program_made_it() {
     if !agent.kills_everything() {
         skip!("this machine has no cgroup v2 to tell executions apart");
     }
-    let mut streams = agent.client.take_streams();
-    let told = tokio::spawn(async move {
-        let mut told = BTreeMap::new();
-        while told.len() < 2 {
-            let mut stream = streams.recv().await.expect("a stream");
-            let request: EgressRequest = frame::read(&mut stream).await.expect("a frame").expect("a request");
-            told.insert(request.port, request.execution);
-        }
-        told
-    });
+    let told = owners(&agent, 2);
     let connect = |port: u16| {
         python(&format!(
             "connection = socket.create_connection((look_up(\"a.example\"), {port}), timeout=60)\n\
@@ -202,4 +194,48 @@ async fn a_connection_belongs_to_the_execution_whose_program_made_it() {
     tokio::join!(run(1001, 71), run(1002, 72));
     let told = tokio::time::timeout(SOON, told).await.expect("no hang").expect("no panic");
     assert_eq!(told, BTreeMap::from([(1001, 71), (1002, 72)]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_from_one_port_to_several_servers_belong_to_their_execution_too() {
+    let agent = agent!(setup());
+    if let Some(reason) = can(&agent).await {
+        skip!("{reason}");
+    }
+    if !agent.kills_everything() {
+        skip!("this machine has no cgroup v2 to tell executions apart");
+    }
+    let told = owners(&agent, 8);
+    let code = r#"
+address, all = look_up("a.example"), []
+for port in range(1001, 1009):
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    connection.settimeout(60)
+    connection.bind(("0.0.0.0", 40000))
+    connection.connect((address, port))
+    all.append(connection)
+for connection in all:
+    try: connection.recv(1)
+    except ConnectionResetError: pass
+"#;
+    let request = rekindle::agent::ExecuteRequest { label: 71, ..python(code) };
+    let finished = agent.run(request).await;
+    assert_eq!(finished.stderr.text, "", "{finished:?}");
+    let told = tokio::time::timeout(SOON, told).await.expect("no hang").expect("no panic");
+    assert_eq!(told, (1001..1009).map(|port| (port, 71)).collect());
+}
+
+/// The executions that own so many connections, by the ports that these go to.
+fn owners(agent: &Agent, count: usize) -> JoinHandle<BTreeMap<u32, u64>> {
+    let mut streams = agent.client.take_streams();
+    tokio::spawn(async move {
+        let mut told = BTreeMap::new();
+        while told.len() < count {
+            let mut stream = streams.recv().await.expect("a stream");
+            let request: EgressRequest = frame::read(&mut stream).await.expect("a frame").expect("a request");
+            told.insert(request.port, request.execution);
+        }
+        told
+    })
 }
