@@ -36,9 +36,19 @@ finish)
     for dir in proc sys dev run mnt tmp home root; do mkdir -p "$tree/$dir"; done
     rm -rf "$tree/run/"* "$tree/tmp/"* "$tree/var/log/"* "$tree/etc/apt" "$tree/var/lib/apt" \
         "$tree/var/cache/"* "$tree/etc/.pwd.lock"
-    # The list of packages stays readable, the means to change it go.
-    rm -rf "$tree/var/lib/dpkg/"*-old "$tree/var/lib/dpkg/"lock* "$tree/var/lib/dpkg/triggers" \
-        "$tree/var/lib/dpkg/info" "$tree/var/lib/dpkg/updates" "$tree/var/lib/dpkg/alternatives"
+    rm -rf "$tree/var/lib/dpkg/"*-old "$tree/var/lib/dpkg/"lock*
+    if [ -x "$tree/usr/bin/apt-get" ]; then
+        # Root installs packages in a sandbox; where from, an overlay says.
+        for dir in etc/apt/apt.conf.d etc/apt/auth.conf.d etc/apt/preferences.d etc/apt/sources.list.d \
+            etc/apt/trusted.gpg.d var/lib/apt/lists/partial var/cache/apt/archives/partial var/cache/debconf \
+            var/lib/dpkg/updates var/log/apt; do
+            mkdir -p "$tree/$dir"
+        done
+    else
+        # The list of packages stays readable, the means to change it go.
+        rm -rf "$tree/var/lib/dpkg/triggers" "$tree/var/lib/dpkg/info" "$tree/var/lib/dpkg/updates" \
+            "$tree/var/lib/dpkg/alternatives"
+    fi
     for file in passwd group shadow gshadow subuid subgid; do rm -f "$tree/etc/$file-"; done
     chmod 1777 "$tree/tmp"
     chmod 700 "$tree/root"

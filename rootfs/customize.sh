@@ -61,8 +61,9 @@ done
 # What nobody reads in a guest.
 rm -rf /usr/share/doc/* /usr/share/man/* /usr/share/info/* /usr/share/lintian \
     /usr/share/bug /usr/share/locale/* /usr/share/doc-base /usr/share/bash-completion \
-    /usr/share/gdb /usr/share/pixmaps /usr/share/applications /usr/share/menu \
-    /usr/lib/systemd /usr/share/perl5/Debconf /usr/share/perl5/Debian
+    /usr/share/gdb /usr/share/pixmaps /usr/share/applications /usr/share/menu /usr/lib/systemd
+# Packages are configured with these.
+command -v apt-get >/dev/null || rm -rf /usr/share/perl5/Debconf /usr/share/perl5/Debian
 if [ -s "$build/strip.list" ]; then
     while read -r path; do
         # Unquoted on purpose: recipes may use wildcards.

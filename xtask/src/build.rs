@@ -3,9 +3,9 @@
 use anyhow::Result;
 
 use crate::cache::{Built, Cache};
-use crate::{agent, kernel, recipe, repo, rootfs, setup};
+use crate::{agent, kernel, rootfs, setup};
 
-/// Builds agent, kernel and all root images; what is up to date is left alone.
+/// Builds agent, kernel and all root images but those that nobody has asked for yet; what is up to date is left alone.
 pub fn run() -> Result<()> {
     setup::packages()?;
     let cache = Cache::open()?;
@@ -15,7 +15,7 @@ pub fn run() -> Result<()> {
     let kernel = kernel::build(&cache)?;
     println!("agent              {}", programs.agent.display());
     tell("kernel", &kernel, "vmlinux");
-    for name in recipe::names(&repo::root().join("rootfs"))? {
+    for name in rootfs::wanted(&cache)? {
         let image = rootfs::build(&cache, &name, &programs)?;
         tell(&format!("image {name}"), &image, rootfs::IMAGE);
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::hint::Hint;
 
-/// Paths that must not exist, or must be empty, in an image.
+/// Paths that must not exist, or hold no file but those of an overlay, in an image.
 const MUST_BE_EMPTY: &[&str] = &[
     "etc/machine-id",
     "var/lib/dbus/machine-id",
@@ -44,19 +44,19 @@ const SEARCHED: &[&str] = &["etc", "root", "home", "var", "usr/local/etc"];
 /// Files bigger than this are data, not configuration.
 const LARGEST_CONFIG: u64 = 256 * 1024;
 
-/// Checks a tree against this machine's own name and secrets.
-pub fn check(tree: &Path) -> Result<()> {
+/// Checks a tree against this machine's own name and secrets. What comes from an overlay is no state of any machine.
+pub fn check(tree: &Path, overlays: &[PathBuf]) -> Result<()> {
     let mut words = secrets(std::env::vars());
     if let Ok(name) = fs::read_to_string("/proc/sys/kernel/hostname") {
         words.extend(distinctive_hostname(name.trim()));
     }
-    check_for(tree, &words)
+    check_for(tree, overlays, &words)
 }
 
-fn check_for(tree: &Path, words: &[String]) -> Result<()> {
+fn check_for(tree: &Path, overlays: &[PathBuf], words: &[String]) -> Result<()> {
     let mut found = Vec::new();
     for path in MUST_BE_EMPTY {
-        if !is_empty(&tree.join(path))? {
+        if !is_empty(tree, Path::new(path), overlays)? {
             found.push(format!("/{path} is not empty"));
         }
     }
@@ -93,13 +93,20 @@ fn distinctive_hostname(name: &str) -> Option<String> {
     (name.len() >= 8 && !common).then(|| name.to_owned())
 }
 
-fn is_empty(path: &Path) -> Result<bool> {
-    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(true) };
-    if meta.is_dir() {
-        let mut entries = fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
-        return Ok(entries.next().is_none());
+/// Whether there is nothing at a path of the tree but folders, empty files and what overlays have there.
+fn is_empty(tree: &Path, path: &Path, overlays: &[PathBuf]) -> Result<bool> {
+    let place = tree.join(path);
+    let Ok(meta) = fs::symlink_metadata(&place) else { return Ok(true) };
+    if !meta.is_dir() {
+        let ours = overlays.iter().any(|overlay| overlay.join(path).exists());
+        return Ok(ours || meta.is_file() && meta.len() == 0);
     }
-    Ok(meta.is_file() && meta.len() == 0)
+    for entry in fs::read_dir(&place).with_context(|| format!("cannot read {}", place.display()))? {
+        if !is_empty(tree, &path.join(entry?.file_name()), overlays)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn search(tree: &Path, dir: &Path, words: &[String], found: &mut Vec<String>) -> Result<()> {
@@ -155,14 +162,26 @@ mod tests {
     }
 
     fn complaint(files: &[(&str, &str)]) -> String {
-        check_for(tree(files).path(), &["s3cr3t-value-1".into()]).unwrap_err().to_string()
+        check_for(tree(files).path(), &[], &["s3cr3t-value-1".into()]).unwrap_err().to_string()
     }
 
     #[test]
     fn a_clean_tree_passes() {
         let dir =
             tree(&[("etc/hostname", "rekindle\n"), ("etc/machine-id", ""), ("usr/bin/x", "s3cr3t-value-1")]);
-        check_for(dir.path(), &["s3cr3t-value-1".into()]).unwrap();
+        check_for(dir.path(), &[], &["s3cr3t-value-1".into()]).unwrap();
+    }
+
+    #[test]
+    fn what_an_overlay_brings_is_no_state_and_what_lies_beside_it_is() {
+        let overlay = tree(&[("etc/apt/sources.list", "ours")]);
+        let overlays = [overlay.path().to_path_buf()];
+        let clean = tree(&[("etc/apt/sources.list", "ours")]);
+        fs::create_dir_all(clean.path().join("var/cache/apt/archives/partial")).unwrap();
+        check_for(clean.path(), &overlays, &[]).unwrap();
+        let other = tree(&[("etc/apt/sources.list", "ours"), ("etc/apt/auth.conf", "password")]);
+        let complaint = check_for(other.path(), &overlays, &[]).unwrap_err().to_string();
+        assert!(complaint.contains("/etc/apt is not empty"), "{complaint}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
 
 use crate::hint::Hint;
 
@@ -21,6 +22,9 @@ pub struct Recipe {
     pub name: String,
     /// One line about the image.
     pub description: String,
+    /// Built only when it is named, or was once.
+    #[serde(default, skip_serializing)]
+    pub on_demand: bool,
     /// Folders of `rootfs/files/` laid on top.
     #[serde(default)]
     pub overlays: Vec<String>,
@@ -117,17 +121,14 @@ pub struct NpmPackage {
 impl Recipe {
     /// Reads and checks the recipe of one image.
     pub fn load(rootfs: &Path, name: &str) -> Result<Self> {
-        let path = rootfs.join(format!("{name}.toml"));
-        let text = fs::read_to_string(&path)
-            .with_context(|| format!("there is no image named {name}: cannot read {}", path.display()))
-            .hint(format!("the images are: {}", names(rootfs).unwrap_or_default().join(", ")))?;
-        Self::parse(name, &text)
-            .with_context(|| format!("{} is not a valid recipe", path.display()))
+        whole(rootfs, name)
+            .and_then(|table| Self::parse(name, table))
+            .with_context(|| format!("the image {name} has no valid recipe"))
             .hint("the keys are explained at the top of rootfs/python-node.toml")
     }
 
-    fn parse(name: &str, text: &str) -> Result<Self> {
-        let mut recipe: Self = toml::from_str(text)?;
+    fn parse(name: &str, table: Table) -> Result<Self> {
+        let mut recipe: Self = table.try_into()?;
         recipe.name = name.to_owned();
         ensure!(is_word(name), "image name {name:?} has characters other than a-z, 0-9 and -");
         ensure!(
@@ -178,6 +179,38 @@ impl Recipe {
             check_pin(&package.name, &package.version, &package.sha256)?;
         }
         Ok(recipe)
+    }
+}
+
+/// What the file of one image says, after what the image says that it extends.
+fn whole(rootfs: &Path, name: &str) -> Result<Table> {
+    let mut own = read(rootfs, name)?;
+    let Some(extended) = own.remove("extends") else { return Ok(own) };
+    let extended = extended.as_str().context("extends is no image's name")?;
+    let mut table = read(rootfs, extended)?;
+    ensure!(!table.contains_key("extends"), "{extended}, which it extends, extends another one itself");
+    add(&mut table, own);
+    Ok(table)
+}
+
+fn read(rootfs: &Path, name: &str) -> Result<Table> {
+    let path = rootfs.join(format!("{name}.toml"));
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("there is no image named {name}: cannot read {}", path.display()))
+        .hint(format!("the images are: {}", names(rootfs).unwrap_or_default().join(", ")))?;
+    toml::from_str(&text).with_context(|| path.display().to_string())
+}
+
+/// Lists grow, tables are filled up, and everything else is replaced.
+fn add(table: &mut Table, more: Table) {
+    for (key, value) in more {
+        match (table.get_mut(&key), value) {
+            (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
+            (Some(Value::Table(inner)), Value::Table(more)) => add(inner, more),
+            (_, value) => {
+                table.insert(key, value);
+            }
+        }
     }
 }
 
@@ -236,7 +269,26 @@ shell = "/bin/bash"
 "#;
 
     fn complaint(text: &str) -> String {
-        format!("{:#}", Recipe::parse("test", text).unwrap_err())
+        format!("{:#}", Recipe::parse("test", toml::from_str(text).unwrap()).unwrap_err())
+    }
+
+    #[test]
+    fn an_image_has_what_the_one_has_that_it_extends() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        put("one.toml", GOOD);
+        put("two.toml", "extends = \"one\"\ndescription = \"more\"\n[debian]\npackages = [\"gcc\"]");
+        put("three.toml", "extends = \"two\"\ndescription = \"still more\"");
+        let two = Recipe::load(dir.path(), "two").unwrap();
+        assert_eq!((two.name.as_str(), two.description.as_str()), ("two", "more"));
+        assert_eq!(two.debian.packages, ["python3", "gcc"]);
+        assert_eq!(two.user.home, "/home/user");
+        let refused = format!("{:#}", Recipe::load(dir.path(), "three").unwrap_err());
+        assert!(refused.contains("two, which it extends, extends another"), "{refused}");
+        put("four.toml", "extends = \"nobody\"");
+        assert!(
+            format!("{:#}", Recipe::load(dir.path(), "four").unwrap_err()).contains("no image named nobody")
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rekindle_protocol::wire::EnvVar;
 use crate::exec::account::Account;
 use crate::failure::Failure;
 
-/// Where programs are looked for unless the caller says otherwise.
+/// Where programs are looked for unless the caller says otherwise, after what the user has installed for itself.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The same for root, who administers.
 const ROOT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -30,7 +30,8 @@ impl Environment {
     ) -> Self {
         let mut variables = BTreeMap::new();
         let mut set = |name: &str, value: &[u8]| variables.insert(name.as_bytes().to_vec(), value.to_vec());
-        set("PATH", if account.uid == 0 { ROOT_PATH } else { PATH }.as_bytes());
+        let own = [account.home.as_os_str().as_bytes(), b"/.local/bin:", PATH.as_bytes()].concat();
+        set("PATH", if account.uid == 0 { ROOT_PATH.as_bytes() } else { &own });
         set("HOME", account.home.as_os_str().as_bytes());
         set("USER", account.name.as_bytes());
         set("TMPDIR", b"/tmp");
@@ -114,7 +115,7 @@ mod tests {
                 "A=2",
                 "HOME=/home/user",
                 "LANG=de",
-                "PATH=/usr/local/bin:/usr/bin:/bin",
+                "PATH=/home/user/.local/bin:/usr/local/bin:/usr/bin:/bin",
                 "PYTHONUNBUFFERED=1",
                 "TMPDIR=/tmp",
                 "USER=user"

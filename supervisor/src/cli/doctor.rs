@@ -1,6 +1,6 @@
 //! `rekindle doctor`: what was found on this machine, which engine that makes, and what to do about the rest.
 
-use rekindle::config::Dirs;
+use rekindle::config::{Dirs, default_template};
 use rekindle::engine::detect::{self, EngineChoice, HostFacts, Programs};
 use rekindle::host::advice;
 use rekindle::host::cgroup::{CgroupManager, Unenforced};
@@ -136,8 +136,9 @@ fn artifacts() -> anyhow::Result<Vec<Finding>> {
     }];
     let mut some_image = false;
     let mut images = Vec::new();
-    for name in setup::template_names()? {
-        let image = setup::recipe_of(&name).ok().map(|recipe| artifacts.image(&recipe.image));
+    let names = setup::template_names()?;
+    for name in &names {
+        let image = setup::recipe_of(name).ok().map(|recipe| artifacts.image(&recipe.image));
         images.push(match image {
             Some(Ok(image)) => {
                 some_image = true;
@@ -152,8 +153,9 @@ fn artifacts() -> anyhow::Result<Vec<Finding>> {
             },
         });
     }
-    if !some_image && let Some(first) = images.first_mut() {
-        first.verdict = Verdict::Missing;
+    let usual = default_template(|_| false);
+    if !some_image && let Some(at) = names.iter().position(|name| *name == usual) {
+        images[at].verdict = Verdict::Missing;
     }
     findings.append(&mut images);
     let snapshots = Store::open(&dirs.data).and_then(|store| store.list());

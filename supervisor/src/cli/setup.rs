@@ -15,7 +15,8 @@ use super::args::MachineOptions;
 use super::progress::Progress;
 
 /// Recipes every installation has.
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 3] = [
+    ("developer", include_str!("../../../snapshots/developer.toml")),
     ("minimal", include_str!("../../../snapshots/minimal.toml")),
     ("python-node", include_str!("../../../snapshots/python-node.toml")),
 ];

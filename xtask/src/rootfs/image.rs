@@ -131,7 +131,7 @@ pub fn assemble(job: &mut Job, recipe: &Recipe, plan: &Plan, base_dir: &Path, wo
             .args([&user.name, &user.uid.to_string(), &user.gid.to_string(), &user.home, &user.shell])
             .args(&plan.overlays),
     )?;
-    hygiene::check(&tree)?;
+    hygiene::check(&tree, &plan.overlays)?;
 
     job.step("packing")?;
     let image = work.join(IMAGE);

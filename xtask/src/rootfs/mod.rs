@@ -32,7 +32,7 @@ pub const EPOCH: &str = "1735689600";
 /// Which images, and how.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Name of a recipe in rootfs/; all of them when left out
+    /// Name of a recipe in rootfs/; all of them when left out, but those on demand only where they were built before
     name: Option<String>,
     /// Build everything a second time, aside, and compare the bytes
     #[arg(long, requires = "name")]
@@ -41,14 +41,14 @@ pub struct Args {
 
 /// Builds the images asked for and says where they are.
 pub fn run(args: &Args) -> Result<()> {
-    let rootfs = repo::root().join("rootfs");
+    let cache = Cache::open()?;
     let names = match &args.name {
         Some(name) => vec![name.clone()],
-        None => recipe::names(&rootfs)?,
+        None => wanted(&cache)?,
     };
     // A bad recipe is reported before anything is installed or compiled.
+    let rootfs = repo::root().join("rootfs");
     let recipes = names.iter().map(|name| Recipe::load(&rootfs, name)).collect::<Result<Vec<_>>>()?;
-    let cache = Cache::open()?;
     setup::packages()?;
     let programs = programs()?;
     for recipe in &recipes {
@@ -59,6 +59,18 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The images to build where none is named: every one but those on demand that were never built here.
+pub fn wanted(cache: &Cache) -> Result<Vec<String>> {
+    let rootfs = repo::root().join("rootfs");
+    let mut wanted = Vec::new();
+    for name in recipe::names(&rootfs)? {
+        if !Recipe::load(&rootfs, &name)?.on_demand || cache.root().join("images").join(&name).exists() {
+            wanted.push(name);
+        }
+    }
+    Ok(wanted)
 }
 
 /// The image of the recipe with this name.

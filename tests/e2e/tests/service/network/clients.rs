@@ -55,7 +55,7 @@ async fn trusting(gate: &Gate, authority: &Authority) -> Sandbox {
 }
 
 /// Files that a line of the shell leaves in a directory of the guest, by their paths.
-async fn made(gate: &Gate, sandbox: &Sandbox, line: &str) -> Vec<(String, Vec<u8>)> {
+pub(super) async fn made(gate: &Gate, sandbox: &Sandbox, line: &str) -> Vec<(String, Vec<u8>)> {
     let list = "find . -type f | while read -r file; do echo \"${file#.} $(base64 -w0 \"$file\")\"; done";
     let printed = gate.shell(sandbox, &format!("{{ {line}\n}} >&2 && {list}"), "").await.printed();
     let file = |text: &str| {

@@ -4,6 +4,7 @@
 
 mod attribution;
 mod clients;
+mod developer;
 mod gate;
 mod gateway;
 mod hostile;
