@@ -4,7 +4,7 @@
 # the work directory. Called by `cargo xtask rootfs`:
 #
 #   assemble.sh unpack TREE BASE_TAR
-#   assemble.sh finish TREE BASE_TREE AGENT INTERPRETERS NATIVE USER UID GID HOME SHELL OVERLAY…
+#   assemble.sh finish TREE BASE_TREE AGENT INTERPRETERS NATIVE CLOCK USER UID GID HOME SHELL OVERLAY…
 #   assemble.sh pack   TREE IMAGE EPOCH UUID
 #
 # TREE shares its files with BASE_TREE by hard links, which makes a new agent cheap.
@@ -29,8 +29,10 @@ unpack)
     tar -xf "$1" -C "$tree" --numeric-owner --same-permissions --exclude='./dev/*'
     ;;
 finish)
-    base=$1 agent=$2 interpreters=$3 native=$4 user=$5 uid=$6 gid=$7 home=$8 shell=$9
-    shift 9
+    base=$1 agent=$2 interpreters=$3 native=$4 clock=$5
+    shift 5
+    user=$1 uid=$2 gid=$3 home=$4 shell=$5
+    shift 5
     cp -a --link "$base" "$tree"
     # The mount points the agent expects in a read-only root.
     for dir in proc sys dev run mnt tmp home root; do mkdir -p "$tree/$dir"; done
@@ -93,6 +95,8 @@ finish)
     install -m 644 -o 0 -g 0 "$interpreters"/node/*.cjs "$target/node"
     install -m 644 -o 0 -g 0 "$interpreters"/python/rekindle_warm/*.py "$target/python/rekindle_warm"
     install -m 644 -o 0 -g 0 "$native" "$target/native.so"
+    # The clock of executions that have their own (rootfs/clock).
+    install -m 644 -o 0 -g 0 "$clock" "$tree/usr/lib/rekindle/clock.so"
     ;;
 pack)
     mkfs.erofs --quiet -T "$2" -U "$3" "$1" "$tree"

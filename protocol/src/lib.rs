@@ -6,11 +6,12 @@
 //! From the bottom up: [`preamble`] begins a session on a dirty byte stream, [`mux`] splits it
 //! into streams, [`frame`] carries one message, [`piece`] makes one of a file's bytes where they lie, [`wire`] is
 //! the messages. [`output`] is the one rule by which output is shortened, [`checksum`] how transfers are checked,
-//! [`metadata`] what may be noted at a file, [`limits`] every bound.
+//! [`metadata`] what may be noted at a file, [`clock`] what the clock of an execution may be, [`limits`] every bound.
 
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod clock;
 pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -28,4 +29,4 @@ pub mod wire {
 }
 
 /// The protocol version both sides of this build speak. Peers must agree on `major`.
-pub const VERSION: wire::Version = wire::Version { major: 3, minor: 9 };
+pub const VERSION: wire::Version = wire::Version { major: 3, minor: 10 };

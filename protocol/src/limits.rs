@@ -20,6 +20,17 @@ pub const MAX_STDIN_BYTES: usize = 512 * 1024;
 /// Largest source text, and largest single argument or variable: Linux allows 128 KiB for one string.
 pub const MAX_STRING_BYTES: usize = 120 * 1024;
 
+/// The first moment that the clock of an execution may start at, in nanoseconds since 1970: the beginning of 1980. No
+/// clock that counts from the boot gets there, so that a moment tells which clock it is of; nor has a ZIP archive
+/// earlier ones.
+pub const CLOCK_FIRST_NANOS: u64 = 315_532_800 * 1_000_000_000;
+
+/// The first moment that is too late for it: the beginning of 2200. The distance to now fits 64 bits.
+pub const CLOCK_END_NANOS: u64 = 7_258_118_400 * 1_000_000_000;
+
+/// Longest name of a time zone.
+pub const MAX_TIMEZONE_BYTES: usize = 64;
+
 /// Streams open at once on one connection.
 pub const MAX_STREAMS: usize = 1024;
 

@@ -1,5 +1,5 @@
-//! `cargo xtask agent`: the guest agent as one static binary. Images also get the native library of warm
-//! interpreters, beside it.
+//! `cargo xtask agent`: the guest agent as one static binary. Images also get two libraries of ours beside it: the one
+//! that warm interpreters load, and the clock of executions that have their own.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,6 +19,8 @@ pub struct Programs {
     pub agent: PathBuf,
     /// The library that warm interpreters load.
     pub native: PathBuf,
+    /// The library that shifts the clock of an execution.
+    pub clock: PathBuf,
 }
 
 /// Builds the agent and says where it is.
@@ -34,7 +36,11 @@ pub fn build() -> Result<Programs> {
 
 /// All of it, with an agent that was built already.
 pub fn with_agent(agent: PathBuf) -> Result<Programs> {
-    Ok(Programs { agent, native: build_native()? })
+    Ok(Programs {
+        agent,
+        native: build_library("rootfs/interpreters/native", "native")?,
+        clock: build_library("rootfs/clock", "clock")?,
+    })
 }
 
 fn build_agent() -> Result<PathBuf> {
@@ -51,19 +57,19 @@ fn build_agent() -> Result<PathBuf> {
     .hint("cargo's messages above say why; `libc6-dev` holds the static C library")
 }
 
-/// Builds what is loaded by an interpreter of a guest, and stands apart from the workspace.
-fn build_native() -> Result<PathBuf> {
-    let target = repo::target_dir().join("native");
+/// Builds what is loaded by programs of a guest, and stands apart from the workspace.
+fn build_library(place: &str, name: &str) -> Result<PathBuf> {
+    let target = repo::target_dir().join(name);
     let status = cargo()
-        .args(["build", "--release", "--locked", "--manifest-path", "rootfs/interpreters/native/Cargo.toml"])
+        .args(["build", "--release", "--locked", "--manifest-path", &format!("{place}/Cargo.toml")])
         .arg("--target-dir")
         .arg(&target)
         .env(remap::RUSTFLAGS, remap::rustflags(&target, &[])?)
         .status()
         .context("cannot start cargo")?;
-    let path = target.join("release/librekindle_native.so");
+    let path = target.join(format!("release/librekindle_{name}.so"));
     (|| {
-        ensure!(status.success() && path.is_file(), "rootfs/interpreters/native does not build");
+        ensure!(status.success() && path.is_file(), "{place} does not build");
         Ok(path)
     })()
     .hint("cargo's messages above say why")

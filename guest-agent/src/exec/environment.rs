@@ -53,6 +53,11 @@ impl Environment {
         self.variables.get(name.as_bytes()).map(Vec::as_slice)
     }
 
+    /// Sets a variable. Name and value have been checked.
+    pub fn set(&mut self, name: &str, value: &[u8]) {
+        self.variables.insert(name.as_bytes().to_vec(), value.to_vec());
+    }
+
     /// Every variable, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.variables.iter().map(|(name, value)| (name.as_slice(), value.as_slice()))

@@ -6,6 +6,7 @@
 mod account;
 mod account_names;
 pub mod child;
+mod clock;
 mod diagnosis;
 pub mod environment;
 mod execute;

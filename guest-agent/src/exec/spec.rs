@@ -16,6 +16,7 @@ use rekindle_protocol::wire::{self, ErrorCode, Language, Stdin};
 
 use crate::agent::Agent;
 use crate::exec::account::Account;
+use crate::exec::clock;
 use crate::exec::environment::{self, Environment};
 use crate::failure::Failure;
 use crate::restore::Sandbox;
@@ -82,10 +83,12 @@ impl Spec {
         let (argv, language) = program(request.program)?;
         let terminal = request.terminal.map(window).transpose()?;
         let lists = [sandbox.env.as_slice(), &request.env];
+        let mut environment = Environment::build(&account, terminal.is_some(), lists);
+        clock::set(&mut environment, request.clock_unix_nanos, &request.timezone)?;
         Ok(Self {
             argv: argv.into_iter().map(c_string).collect::<Result<_, _>>()?,
             language,
-            environment: Environment::build(&account, terminal.is_some(), lists),
+            environment,
             cwd: directory(&request.cwd, &account.home)?,
             timeout: (request.timeout_millis > 0).then(|| Duration::from_millis(request.timeout_millis)),
             input: match Stdin::try_from(request.stdin) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import enum
 import inspect
 from typing import Any
@@ -19,7 +20,8 @@ EVERYTHING = {
 }  # fmt: skip
 OPTIONS = {
     "stdin": b"x", "env": {"A": "b"}, "cwd": "/", "timeout": 1.5, "memory_bytes": 1 << 23, "output_limit": 0,
-    "idempotency_key": "k", "user": "root",
+    "idempotency_key": "k", "user": "root", "now": dt.datetime(2024, 1, 2, 3, 4, 5, tzinfo=dt.timezone.utc),
+    "timezone": "Europe/Berlin",
 }  # fmt: skip
 
 
@@ -51,6 +53,8 @@ def fits(value: Any, field: dict[str, Any], told: dict[str, Any], where: str) ->
             fits(one, {**field, "label": ""}, told, where)
     elif kind == "TYPE_MESSAGE" and name == "google.protobuf.Duration":
         assert isinstance(value, str) and value.endswith("s"), where
+    elif kind == "TYPE_MESSAGE" and name == "google.protobuf.Timestamp":
+        assert isinstance(value, str) and value.endswith("Z"), where
     elif kind == "TYPE_MESSAGE" and told["messages"][name].get("options", {}).get("mapEntry"):
         assert all(isinstance(k, str) and isinstance(v, str) for k, v in value.items()), where
     elif kind == "TYPE_MESSAGE":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 import struct
 import subprocess
@@ -174,6 +175,18 @@ def test_a_sandbox_is_made_once_and_ended_once() -> None:
     with rekindle.Sandbox.connect("sb-2", client=client):
         pass
     assert len(seen) == 3, "what was not made here is not ended here"
+
+
+def test_an_execution_has_a_clock_that_starts_at_a_moment() -> None:
+    transport, seen = answering((200, {"id": "sb-1"}))
+    berlin = dt.timezone(dt.timedelta(hours=1))
+    with rekindle.Sandbox(client=rekindle.Client("https://h", transport=transport)) as sandbox:
+        sandbox.execute("date", now=dt.datetime(2024, 1, 2, 4, 4, 5, 500, berlin), timezone="Europe/Berlin")
+        with pytest.raises(ValueError, match="time zone"):
+            sandbox.execute("date", now=dt.datetime(2024, 1, 2))
+    asked = json.loads(seen[1].content)
+    assert (asked["now"], asked["timezone"]) == ("2024-01-02T03:04:05.000500Z", "Europe/Berlin")
+    assert len(seen) == 3, "what nobody can tell is not asked for"
 
 
 def test_a_sandbox_that_nobody_used_is_never_made() -> None:

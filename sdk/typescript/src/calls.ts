@@ -167,8 +167,11 @@ function bytes64(data: Uint8Array | string | undefined): string | undefined {
 }
 
 function request(sandbox: string, what: Program, options: ExecuteOptions): Json {
-  const { stdin, env, cwd, timeout, memoryBytes, idempotencyKey, user, outputLimit } = options;
-  const asked = { stdin: bytes64(stdin), env, cwd, timeout: seconds(timeout), memoryBytes, idempotencyKey, user };
+  const { stdin, env, cwd, timeout, memoryBytes, idempotencyKey, user, outputLimit, timezone } = options;
+  const now = options.now?.toISOString();
+  const asked = {
+    stdin: bytes64(stdin), env, cwd, timeout: seconds(timeout), memoryBytes, idempotencyKey, user, now, timezone,
+  };
   const message = fields({ sandbox, program: program(what), ...asked });
   // None at all is something else than the server's default.
   return outputLimit === undefined ? message : { ...message, outputLimit };

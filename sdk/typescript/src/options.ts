@@ -38,6 +38,10 @@ export interface ExecuteOptions {
   idempotencyKey?: string;
   /** Who runs it: `user`, or `root` where the template and the token allow it. */
   user?: string;
+  /** Where its clock starts; the sandbox's own clock when left out. */
+  now?: Date;
+  /** Its time zone, such as `Europe/Berlin`; the sandbox's, UTC, when left out. */
+  timezone?: string;
 }
 
 /** How to start a program that goes on alone. */

@@ -17,6 +17,7 @@ const EVERYTHING = {
 };
 const OPTIONS = {
   stdin: "x", env: { A: "b" }, cwd: "/", timeout: 1.5, memoryBytes: 1 << 23, outputLimit: 0, idempotencyKey: "k", user: "root",
+  now: new Date("2024-01-02T03:04:05Z"), timezone: "Europe/Berlin",
 };
 const FILE = {
   user: "root", mode: 0o600, mustNotExist: true, inPlace: true, metadata: { a: "b" }, recursive: true, describe: true,
@@ -45,6 +46,8 @@ function fits(value, field, told, where) {
     for (const one of value) fits(one, { ...field, label: "" }, told, where);
   } else if (name === "google.protobuf.Duration") {
     assert.match(value, /^\d+(\.\d+)?s$/, where);
+  } else if (name === "google.protobuf.Timestamp") {
+    assert.match(value, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/, where);
   } else if (field.type === "TYPE_MESSAGE" && told.messages[name].options?.mapEntry) {
     assert.ok(Object.values(value).every((one) => typeof one === "string"), where);
   } else if (field.type === "TYPE_MESSAGE") {

@@ -183,6 +183,14 @@ test("a call is repeated only where the error says so", async () => {
   await assert.rejects(answering([429, error("HOST_FULL", "20s")]).client.templates({ signal: given }), { name: "TimeoutError" });
 });
 
+test("an execution has a clock that starts at a moment", async () => {
+  const { client, seen } = answering([200, { id: "sb-1" }]);
+  const sandbox = await client.create();
+  await sandbox.execute("date", { now: new Date("2024-01-02T04:04:05.5+01:00"), timezone: "Europe/Berlin" });
+  const { now, timezone } = seen[1].message;
+  assert.deepEqual([now, timezone], ["2024-01-02T03:04:05.500Z", "Europe/Berlin"]);
+});
+
 test("a sandbox is made once and ended once", async () => {
   const { client, seen } = answering([200, { id: "sb-1" }]);
   const sandbox = await client.create({ metadata: { a: "b" } });

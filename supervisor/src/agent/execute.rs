@@ -24,6 +24,8 @@ use super::stdin::{self, Pump, StdinWriter};
 
 /// The operation's name in errors.
 const EXECUTE: &str = "execute";
+/// The minor protocol version from which on an agent heeds the clock of an execution.
+const CLOCK_SINCE: u32 = 10;
 
 /// Bytes of output that may arrive after the time limit and its grace: more than lies in all buffers between a program
 /// and its caller. A caller that reads late gets them; an agent that lets its program go on is found out.
@@ -88,6 +90,7 @@ impl AgentClient {
         request: ExecuteRequest,
         patience: ExecutePatience,
     ) -> Result<Execution, AgentError> {
+        self.heeds_clock(&request)?;
         let output_limit = output_limit(&request)?;
         let streaming = request.stream;
         let live = request.stdin == i32::from(Stdin::Live);
@@ -132,6 +135,7 @@ impl AgentClient {
             // Its start is the only sign of life that has to come.
             return self.execute_with(request, patience).await?.wait().await;
         };
+        self.heeds_clock(&request)?;
         let output_limit = output_limit(&request)?;
         let request = ExecuteRequest { stream: false, unannounced: true, ..request };
         let start = deadline(patience.start);
@@ -149,6 +153,14 @@ impl AgentClient {
             }
             other => Err(operation.unexpected(&other)),
         }
+    }
+
+    /// Refuses a clock of its own where the agent would run the program with the guest's.
+    fn heeds_clock(&self, request: &ExecuteRequest) -> Result<(), AgentError> {
+        if request.clock_unix_nanos == 0 && request.timezone.is_empty() {
+            return Ok(());
+        }
+        self.heeds(EXECUTE, "clocks of executions", CLOCK_SINCE)
     }
 }
 

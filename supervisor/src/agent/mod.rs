@@ -7,6 +7,7 @@
 
 mod calls;
 mod client;
+mod clock;
 mod connect;
 mod digest;
 mod download;
@@ -35,6 +36,7 @@ mod fake;
 
 pub use calls::Pong;
 pub use client::AgentClient;
+pub use clock::{ExecutionClock, InvalidClock};
 pub use digest::Digest;
 pub use download::Downloaded;
 pub use error::{AgentError, ConnectError, Refusal};

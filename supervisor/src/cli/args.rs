@@ -1,5 +1,6 @@
 //! The words of the command line, as types.
 
+mod clock;
 mod code;
 mod life;
 mod remote;
@@ -13,6 +14,7 @@ use rekindle::config::TemplateName;
 use rekindle::engine::detect::EngineChoice;
 use rekindle::host::cgroup::CpuQuota;
 
+pub use self::clock::*;
 pub use self::code::*;
 pub use self::life::*;
 pub use self::remote::*;
@@ -136,6 +138,8 @@ pub struct ProgramOptions {
     /// A variable of the program's environment; repeatable
     #[arg(long, value_name = "K=V", value_parser = variable)]
     pub env: Vec<(String, String)>,
+    #[command(flatten)]
+    pub clock: ClockOptions,
     /// Characters of each output stream that are shown; 4000 when left out
     #[arg(long, value_name = "CHARS", value_parser = clap::value_parser!(u32).range(100..=100_000))]
     pub output_limit: Option<u32>,

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rekindle::agent::{
-    AgentClient, AgentError, Code, Command, EnvVar, Event, ExecuteRequest, Finished, GuestPath, GuestUser,
-    Language, OutputStream, Program, SandboxLimits, Stdin, StdinWriter, TransferPatience, UploadOptions,
+    AgentClient, AgentError, Code, Command, EnvVar, Event, ExecuteRequest, ExecutionClock, Finished,
+    GuestPath, GuestUser, Language, OutputStream, Program, SandboxLimits, Stdin, StdinWriter,
+    TransferPatience, UploadOptions,
 };
 use rekindle::network::gateway::TOKEN_VARIABLE;
 use rekindle::network::{Egress, Gate, Gateway, GrantRequest, NetworkSummary};
@@ -304,7 +305,10 @@ fn request(options: &RunOptions) -> anyhow::Result<ExecuteRequest> {
     let variable =
         |(name, value): &(String, String)| EnvVar { name: name.clone().into(), value: value.clone().into() };
     let timeout = asked.timeout.unwrap_or(TIMEOUT);
+    let (clock_unix_nanos, timezone) = ExecutionClock::new(asked.clock.now, &asked.clock.timezone)?.to_wire();
     Ok(ExecuteRequest {
+        clock_unix_nanos,
+        timezone,
         label: EXECUTION,
         program: Some(program),
         env: asked.env.iter().map(variable).collect(),

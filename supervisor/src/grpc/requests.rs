@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rekindle_api::time::from_duration;
+use rekindle_api::time::{from_duration, from_timestamp};
 use rekindle_api::v1;
 
 use crate::agent::{
-    Code, Command, FileMetadata, GuestPath, GuestUser, Language, Program, TerminalSize, UserPath,
+    Code, Command, ExecutionClock, FileMetadata, GuestPath, GuestUser, InvalidClock, Language, Program,
+    TerminalSize, UserPath,
 };
 use crate::service::{AtTimeout, CreateSpec, DescribeSpec, ExecuteSpec, ServiceError};
 
@@ -93,6 +94,7 @@ pub(super) fn execute(
         }
         None => return Err(invalid("a program is needed: command, shell or code")),
     };
+    let now = request.now.map(|now| from_timestamp(now).ok_or(InvalidClock::Moment)).transpose()?;
     let spec = ExecuteSpec {
         program,
         user: user(&request.user)?,
@@ -102,6 +104,7 @@ pub(super) fn execute(
         timeout: time("timeout", request.timeout)?,
         memory_bytes: request.memory_bytes,
         output_limit: request.output_limit,
+        clock: ExecutionClock::new(now, &request.timezone)?,
     };
     Ok((request.sandbox, spec, request.stdin, request.idempotency_key))
 }

@@ -7,7 +7,7 @@ use rekindle_api::v1::{ErrorDetail, ErrorReason};
 use tonic::{Code, Status};
 
 use super::messages;
-use crate::agent::{AgentError, Refusal};
+use crate::agent::{AgentError, InvalidClock, Refusal};
 use crate::pool::ClaimError;
 use crate::service::{ErrorKind, ServiceError};
 
@@ -35,6 +35,14 @@ const fn later(code: Code, after: Option<Duration>, hint: &'static str) -> Row {
 fn table(error: &ServiceError) -> Row {
     match error {
         ServiceError::Invalid { .. } => row(Code::InvalidArgument, ""),
+        ServiceError::Clock(InvalidClock::Moment) => row(
+            Code::InvalidArgument,
+            "give `now` as a timestamp such as 2024-01-02T03:04:05Z, or leave it out",
+        ),
+        ServiceError::Clock(InvalidClock::Timezone) => row(
+            Code::InvalidArgument,
+            "`ls /usr/share/zoneinfo` in the sandbox shows the names; for a rule of your own set TZ in `env`",
+        ),
         ServiceError::Limit { .. } | ServiceError::TimeLimit { .. } => row(
             Code::InvalidArgument,
             "ask for less, or have the operator raise the limit in the configuration",

@@ -19,7 +19,9 @@ use super::execute::note_finished;
 use super::files::LOOK;
 use super::program::{ExecuteSpec, Input};
 use super::registry::Service;
-use crate::agent::{AgentError, Code, Finished, GuestPath, GuestUser, Language, Outcome, Program, Refusal};
+use crate::agent::{
+    AgentError, Code, ExecutionClock, Finished, GuestPath, GuestUser, Language, Outcome, Program, Refusal,
+};
 
 pub use self::answer::Described;
 
@@ -119,6 +121,7 @@ fn program(user: GuestUser, timeout: Duration) -> ExecuteSpec {
         timeout: Some(timeout),
         memory_bytes: 0,
         output_limit: None,
+        clock: ExecutionClock::default(),
     }
 }
 

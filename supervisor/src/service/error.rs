@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::caller::Scope;
 use super::sandbox::{End, EndReason};
 use super::timeline::TimelineOutcome;
-use crate::agent::{AgentError, Refusal};
+use crate::agent::{AgentError, InvalidClock, Refusal};
 use crate::config::TemplateName;
 use crate::host::disk::LowDisk;
 use crate::pool::ClaimError;
@@ -24,6 +24,9 @@ pub enum ServiceError {
         /// What is wrong with it.
         what: Cow<'static, str>,
     },
+    /// There can be no such clock.
+    #[error(transparent)]
+    Clock(#[from] InvalidClock),
     /// A number is beyond what this server allows.
     #[error("{what} is {asked}, and this server allows at most {most}")]
     Limit {
@@ -161,9 +164,7 @@ pub enum ServiceError {
     /// The server is shutting down.
     #[error("the server is shutting down")]
     ShuttingDown,
-    /// A watch could not keep up.
-    ///
-    /// It does not say how many it missed: that counts other tenants' events too.
+    /// A watch could not keep up. It does not say how many it missed: that counts other tenants' events too.
     #[error("events were missed")]
     Lagged,
     /// There is no such context in the sandbox.
@@ -216,7 +217,7 @@ impl ServiceError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Invalid { .. } => ErrorKind::InvalidRequest,
+            Self::Invalid { .. } | Self::Clock(_) => ErrorKind::InvalidRequest,
             Self::Limit { .. } | Self::TimeLimit { .. } => ErrorKind::LimitExceeded,
             Self::UnknownTemplate { .. } => ErrorKind::UnknownTemplate,
             Self::UnknownSandbox => ErrorKind::UnknownSandbox,

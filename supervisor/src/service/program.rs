@@ -9,7 +9,7 @@ use rekindle_protocol::limits::{MAX_PATH_BYTES, MAX_STDIN_BYTES, MIN_OUTPUT_LIMI
 use super::config::ServiceConfig;
 use super::create::MIN_MEMORY;
 use super::error::ServiceError;
-use crate::agent::{EnvVar, ExecuteRequest, GuestUser, Program, Stdin, TerminalSize};
+use crate::agent::{EnvVar, ExecuteRequest, ExecutionClock, GuestUser, Program, Stdin, TerminalSize};
 
 /// Bounds on a caller's variables.
 const MAX_VARIABLES: usize = 256;
@@ -34,6 +34,8 @@ pub struct ExecuteSpec {
     pub memory_bytes: u64,
     /// Characters of each stream in the result.
     pub output_limit: Option<u32>,
+    /// Its clock.
+    pub clock: ExecutionClock,
 }
 
 /// Where a program's standard input comes from.
@@ -99,6 +101,7 @@ impl ExecuteSpec {
             Input::Whole(bytes) if bytes.len() <= MAX_STDIN_BYTES => (Stdin::Whole, bytes.clone()),
             Input::Whole(_) | Input::Live => (Stdin::Live, Bytes::new()),
         };
+        let (clock_unix_nanos, timezone) = self.clock.to_wire();
         Ok(ExecuteRequest {
             program: Some(self.program.clone()),
             env: environment(&self.env)?,
@@ -112,6 +115,8 @@ impl ExecuteSpec {
             output_limit,
             memory_bytes: self.memory_bytes,
             plain_interpreter: self.plain_interpreter,
+            clock_unix_nanos,
+            timezone,
             ..ExecuteRequest::default()
         })
     }

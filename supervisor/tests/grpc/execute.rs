@@ -68,6 +68,49 @@ async fn a_program_is_a_command_a_line_or_code_with_variables_of_its_own() {
 }
 
 #[tokio::test]
+async fn an_execution_has_a_clock_of_its_own_where_one_is_asked_for() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let at = |seconds| Some(rekindle_api::Timestamp { seconds, nanos: 7 });
+    let berlin = || "Europe/Berlin".to_owned();
+    let plain = shell(&id, "clock");
+    for (request, clock) in [
+        (plain.clone(), "0 \n"),
+        (v1::ExecuteRequest { now: at(1_704_164_645), ..plain.clone() }, "1704164645000000007 \n"),
+        (
+            v1::ExecuteRequest { now: at(1_704_164_645), timezone: berlin(), ..plain.clone() },
+            "1704164645000000007 Europe/Berlin\n",
+        ),
+        (v1::ExecuteRequest { timezone: berlin(), ..plain.clone() }, "0 Europe/Berlin\n"),
+    ] {
+        let done = client.sandboxes.execute(request).await.expect("ran").into_inner();
+        assert_eq!(done.stdout.expect("stdout").text, clock);
+    }
+    let ran = guest.executed().len();
+    let impossible = Some(rekindle_api::Timestamp { seconds: 1_704_164_645, nanos: -1 });
+    for now in [at(0), at(315_532_799), at(7_258_118_400), at(i64::MAX), at(i64::MIN), impossible] {
+        let request = v1::ExecuteRequest { now, ..plain.clone() };
+        let detail = refused(
+            client.sandboxes.execute(request).await,
+            Code::InvalidArgument,
+            ErrorReason::InvalidRequest,
+        );
+        assert!(detail.hint.contains("2024-01-02T03:04:05Z"), "{detail:?}");
+    }
+    for timezone in ["../../etc/passwd", "/etc/localtime", "Europe/", "UTC+1,x"] {
+        let request = v1::ExecuteRequest { timezone: timezone.into(), ..plain.clone() };
+        let detail = refused(
+            client.sandboxes.execute(request).await,
+            Code::InvalidArgument,
+            ErrorReason::InvalidRequest,
+        );
+        assert!(detail.hint.contains("zoneinfo"), "{detail:?}");
+    }
+    assert_eq!(guest.executed().len(), ran, "what makes no sense never reaches the guest");
+}
+
+#[tokio::test]
 async fn output_is_shortened_within_the_servers_maximum_and_kept_whole() {
     let service = |config: &mut rekindle::service::ServiceConfig| config.max_output_limit = 10_000;
     let place = Place::with(Wishes { service, ..Wishes::default() }).await;

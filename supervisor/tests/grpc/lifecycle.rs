@@ -72,6 +72,7 @@ async fn an_idle_sandbox_ends_and_one_with_a_call_under_way_is_not_idle() {
         timeout: Some(60 * SECOND),
         memory_bytes: 0,
         output_limit: None,
+        clock: rekindle::agent::ExecutionClock::default(),
     };
     let began = tokio::time::Instant::now();
     let ran = service.execute(&Caller::local(), made.id.as_str(), spec, Default::default(), "").await;

@@ -17,6 +17,7 @@ async fn started(place: &Place, sandbox: &str, line: &str) -> LiveExecution {
         timeout: Some(10 * SOON),
         memory_bytes: 0,
         output_limit: None,
+        clock: rekindle::agent::ExecutionClock::default(),
     };
     let live = place.service.execute_live(&Caller::local(), sandbox, &spec, Input::None, None).await;
     live.expect("started")

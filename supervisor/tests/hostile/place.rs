@@ -167,5 +167,6 @@ pub fn shell(line: &str) -> ExecuteSpec {
         timeout: Some(Duration::from_secs(5)),
         memory_bytes: 0,
         output_limit: None,
+        clock: rekindle::agent::ExecutionClock::default(),
     }
 }

@@ -136,6 +136,7 @@ async fn a_call_under_way_is_not_cut_off_by_the_pause_at_the_timeout() {
         timeout: None,
         memory_bytes: 0,
         output_limit: None,
+        clock: rekindle::agent::ExecutionClock::default(),
     };
     let guest = place.host.guests.all().pop().expect("a guest");
     let running = place.service.execute(&caller, &id, spec, Bytes::new(), "");

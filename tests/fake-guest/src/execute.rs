@@ -113,6 +113,8 @@ pub(crate) struct Execution<'a> {
     env: &'a [wire::EnvVar],
     /// Whose program it is.
     user: &'a str,
+    /// Where its clock starts, and its time zone.
+    clock: (u64, &'a str),
     /// The host's number for it.
     label: u64,
     stream: bool,
@@ -137,6 +139,7 @@ impl<'a> Execution<'a> {
             guest,
             env: &request.env,
             user: if request.user.is_empty() { "user" } else { &request.user },
+            clock: (request.clock_unix_nanos, &request.timezone),
             label: request.label,
             stream: request.stream,
             writer,
@@ -194,6 +197,10 @@ impl<'a> Execution<'a> {
                         return Some(Outcome::Exited(1));
                     }
                 },
+                Word::Clock => {
+                    let (nanos, timezone) = self.clock;
+                    self.say(OutputStream::Stdout, format!("{nanos} {timezone}\n").as_bytes()).await?;
+                }
                 Word::Whoami => {
                     let name = format!("{}\n", self.user);
                     self.say(OutputStream::Stdout, name.as_bytes()).await?;

@@ -12,6 +12,7 @@
 //! | `flood N` | so many bytes on stdout |
 //! | `env NAME` | the variable's value on stdout, or a failure |
 //! | `connect HOST PORT TEXT…` | a connection to the outside that says the text and a line end: what it hears on stdout, or `denied` and why on stderr and a failure |
+//! | `clock` | where its clock starts, in nanoseconds since 1970, and its time zone, on stdout |
 //! | `whoami` | whose program it is, on stdout |
 //! | `message JSON` | a message of a code interpreter's context |
 //! | `pieces N` | so many pieces of a message that does not end |
@@ -61,6 +62,8 @@ pub enum Word {
         /// What to say, its line end included.
         text: String,
     },
+    /// Show its clock.
+    Clock,
     /// Show whose program it is.
     Whoami,
     /// Send a message of a context's program.
@@ -123,6 +126,7 @@ fn word(part: &str) -> Word {
                 Err(_) => unknown(),
             }
         }
+        "clock" => Word::Clock,
         "whoami" => Word::Whoami,
         "message" => Word::Message(rest.to_owned()),
         "pieces" => rest.parse().map_or_else(|_| unknown(), Word::Pieces),

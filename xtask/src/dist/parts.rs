@@ -41,7 +41,7 @@ impl Parts {
             let image = rootfs::build(cache, &name, &programs)?;
             images.push((name, image.dir));
         }
-        for binary in [&rekindle, &programs.agent, &programs.native] {
+        for binary in [&rekindle, &programs.agent, &programs.native, &programs.clock] {
             no_path_of_this_machine(&fs::read(binary)?, binary)?;
         }
         // After the images, which bring it into the cache.

@@ -44,6 +44,7 @@ pub struct Plan {
     agent_sha256: String,
     interpreters: PathBuf,
     native: PathBuf,
+    clock: PathBuf,
     overlays: Vec<PathBuf>,
 }
 
@@ -65,6 +66,7 @@ pub fn plan(recipe: &Recipe, programs: &Programs) -> Result<Plan> {
         .add("base", &base_key)
         .add("agent", &agent_sha256)
         .add("native", fs::read(&programs.native).context("cannot read the interpreters' native library")?)
+        .add("clock", fs::read(&programs.clock).context("cannot read the library of clocks")?)
         .add("user", serde_json::to_string(&recipe.user)?)
         .add("assemble", fs::read(root.join("assemble.sh")).context("cannot read rootfs/assemble.sh")?)
         .add("erofs-utils", setup::installed_version("erofs-utils")?.unwrap_or_default());
@@ -89,8 +91,9 @@ pub fn plan(recipe: &Recipe, programs: &Programs) -> Result<Plan> {
         overlays.push(dir);
     }
     let native = std::path::absolute(&programs.native)?;
+    let clock = std::path::absolute(&programs.clock)?;
     let name = recipe.name.clone();
-    Ok(Plan { name, key: key.finish(), base_key, agent, agent_sha256, interpreters, native, overlays })
+    Ok(Plan { name, key: key.finish(), base_key, agent, agent_sha256, interpreters, native, clock, overlays })
 }
 
 /// Makes [`IMAGE`] and its manifest in `work` from the base in `base_dir`.
@@ -127,7 +130,7 @@ pub fn assemble(job: &mut Job, recipe: &Recipe, plan: &Plan, base_dir: &Path, wo
         script(Some(&base_owners), &owners, "finish")
             .arg(&tree)
             .arg(base_dir.join(base::TREE))
-            .args([&plan.agent, &plan.interpreters, &plan.native])
+            .args([&plan.agent, &plan.interpreters, &plan.native, &plan.clock])
             .args([&user.name, &user.uid.to_string(), &user.gid.to_string(), &user.home, &user.shell])
             .args(&plan.overlays),
     )?;
@@ -176,13 +179,13 @@ mod tests {
         let recipe = Recipe::load(&repo::root().join("rootfs"), "minimal").unwrap();
         let dir = tempfile::tempdir().unwrap();
         let place = |name: &str| dir.path().join(name);
-        let programs = Programs { agent: place("agent"), native: place("native") };
-        for program in [&programs.agent, &programs.native] {
+        let programs = Programs { agent: place("agent"), native: place("native"), clock: place("clock") };
+        for program in [&programs.agent, &programs.native, &programs.clock] {
             fs::write(program, "one").unwrap();
         }
         let first = plan(&recipe, &programs).unwrap();
         assert_eq!(plan(&recipe, &programs).unwrap().key, first.key);
-        for changed in [&programs.agent, &programs.native] {
+        for changed in [&programs.agent, &programs.native, &programs.clock] {
             fs::write(changed, "two").unwrap();
             let second = plan(&recipe, &programs).unwrap();
             assert_ne!(second.key, first.key);

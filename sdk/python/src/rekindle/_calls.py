@@ -18,7 +18,7 @@ from . import _code as code
 from . import _types as t
 from ._errors import DeadlineError, ProtocolError, RekindleError, error_of
 from ._version import __version__
-from ._wire import Json, decode, fields, frame, parse, span, text64, words
+from ._wire import Json, decode, fields, frame, moment, parse, span, text64, words
 
 T = TypeVar("T")
 R = TypeVar("R", bound=t.ExecutionResult)
@@ -65,6 +65,10 @@ class ExecuteOptions(TypedDict, total=False):
     idempotency_key: str
     #: Who runs it: ``user``, or ``root`` where the template and the token allow it.
     user: str
+    #: Where its clock starts, with a time zone; the sandbox's own clock when left out.
+    now: dt.datetime
+    #: Its time zone, such as ``Europe/Berlin``; the sandbox's, UTC, when left out.
+    timezone: str
 
 
 class CreateOptions(TypedDict, total=False):
@@ -295,6 +299,7 @@ def program(what: Program) -> Json:
 
 def _request(sandbox: str, what: Program, options: ExecuteOptions) -> Json:
     stdin = options.get("stdin")
+    now = options.get("now")
     message = fields(
         sandbox=sandbox,
         program=program(what),
@@ -305,6 +310,8 @@ def _request(sandbox: str, what: Program, options: ExecuteOptions) -> Json:
         memory_bytes=options.get("memory_bytes"),
         idempotency_key=options.get("idempotency_key"),
         user=options.get("user"),
+        now=moment(now) if now else None,
+        timezone=options.get("timezone"),
     )
     limit = options.get("output_limit")
     return message if limit is None else {**message, "outputLimit": limit}

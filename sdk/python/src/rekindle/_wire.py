@@ -186,6 +186,13 @@ def span(seconds: float | dt.timedelta) -> str:
     return f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"
 
 
+def moment(at: dt.datetime) -> str:
+    """A moment in JSON."""
+    if at.tzinfo is None:
+        raise ValueError("the moment has no time zone: nobody knows when it is; add tzinfo=datetime.timezone.utc")
+    return at.astimezone(dt.timezone.utc).isoformat().replace("+00:00", "Z")
+
+
 def fields(**values: Any) -> Json:
     """A message of those fields that say anything. Names are those of the description."""
     return {camel(name.rstrip("_")): value for name, value in values.items() if value not in (None, "", 0, False, {})}

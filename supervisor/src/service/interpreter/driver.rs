@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::context::Context;
 use super::events::{CodeError, CodeEvent, Said, read};
 use super::frames::{Frame, Frames, Text};
-use crate::agent::{GuestUser, Outcome, OutputStream};
+use crate::agent::{ExecutionClock, GuestUser, Outcome, OutputStream};
 use crate::service::caller::Caller;
 use crate::service::detached::{AttachEvent, Attachment, DetachedSpec};
 use crate::service::error::ServiceError;
@@ -77,6 +77,7 @@ impl Driver {
             timeout: None,
             memory_bytes: 0,
             output_limit: None,
+            clock: ExecutionClock::default(),
         };
         let spec = DetachedSpec {
             program,

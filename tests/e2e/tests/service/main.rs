@@ -20,6 +20,7 @@ macro_rules! lab {
 mod adapters;
 mod agent;
 mod calls;
+mod clock;
 mod code;
 mod command_line;
 mod describe;

@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use anyhow::bail;
-use rekindle_api::time::duration;
+use rekindle_api::time::{duration, timestamp};
 use rekindle_api::v1::program::Program as Kind;
 use rekindle_api::v1::{Code, Command, ExecuteRequest, Language, Program};
 
@@ -34,6 +34,8 @@ pub fn request(options: &ExecOptions, sandbox: String) -> ExecuteRequest {
         timeout: program.timeout.map(duration),
         memory_bytes: program.memory.unwrap_or(0),
         output_limit: program.output_limit,
+        now: program.clock.now.map(timestamp),
+        timezone: program.clock.timezone.clone(),
         idempotency_key: key.clone().unwrap_or_default(),
         ..ExecuteRequest::default()
     }

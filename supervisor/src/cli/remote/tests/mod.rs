@@ -80,6 +80,19 @@ async fn an_execution_passes_its_exit_code_on() {
 }
 
 #[tokio::test]
+async fn an_execution_can_have_a_clock_of_its_own() {
+    let server = Server::start();
+    let words =
+        ["exec", "aa", "--now", "2024-01-02T03:04:05.5Z", "--timezone", "Europe/Berlin", "--sh", "date"];
+    assert_eq!(run(&server, &words).await.expect("it ran"), 3);
+    assert_eq!(run(&server, &["exec", "aa", "--sh", "date"]).await.expect("it ran"), 3);
+    let state = server.state.lock().expect("state");
+    let now = Some(rekindle_api::Timestamp { seconds: 1_704_164_645, nanos: 500_000_000 });
+    assert_eq!((state.executed[0].now, state.executed[0].timezone.as_str()), (now, "Europe/Berlin"));
+    assert_eq!((state.executed[1].now, state.executed[1].timezone.as_str()), (None, ""));
+}
+
+#[tokio::test]
 async fn a_live_execution_passes_its_exit_code_on() {
     let server = Server::start();
     assert_eq!(run(&server, &["exec", "--stream", "aa", "--", "x", "-y"]).await.expect("it ran"), 7);

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::events::events;
 use super::messages::{ProcessConfig, ProcessRequest, StartRequest};
 use super::selected;
-use crate::agent::{AgentError, Command, Program, Refusal};
+use crate::agent::{AgentError, Command, ExecutionClock, Program, Refusal};
 use crate::http::connect::{self, ConnectError, Messages};
 use crate::http::envd::keepalive::keepalive;
 use crate::http::envd::rpc::{Asked, Rpc};
@@ -87,6 +87,7 @@ async fn start_program(asked: &Asked<'_>, request: StartRequest) -> Result<Attac
         timeout: asked.within.filter(|within| *within <= asked.service.config().max_ttl),
         memory_bytes: 0,
         output_limit: None,
+        clock: ExecutionClock::default(),
     };
     let live = terminal.is_some() || stdin.unwrap_or(true);
     let input = if live { Input::Live } else { Input::None };
