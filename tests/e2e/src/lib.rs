@@ -12,6 +12,7 @@ pub mod cli;
 pub mod guest;
 mod lab;
 pub mod leftovers;
+pub mod memory;
 pub mod node;
 pub mod packages;
 pub mod python;

@@ -103,6 +103,11 @@ impl Gate {
         Self { data, server, client }
     }
 
+    /// The processes that run its machines.
+    pub fn monitors(&self) -> BTreeSet<u32> {
+        leftovers::monitors(self.data.path())
+    }
+
     /// A sandbox with a policy.
     pub async fn sandbox(&self, network: &str) -> Sandbox {
         let request = CreateSandboxRequest {

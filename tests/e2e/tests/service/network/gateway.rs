@@ -1,10 +1,11 @@
 //! The gateway from inside a real guest: a program that knows a base address and a key, as SDKs do, reaches a service
-//! whose credential is nowhere in the machine.
+//! whose credential is nowhere in the machine: the memory of the whole guest is searched for it.
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use rekindle_api::v1::{CreateSandboxRequest, GetSandboxRequest};
+use rekindle_api::v1::{CreateSandboxRequest, GetSandboxRequest, PauseSandboxRequest, ResumeSandboxRequest};
 use rekindle_e2e::authority::Authority;
+use rekindle_e2e::memory;
 use rekindle_e2e::site::Site;
 use rekindle_test_support::wait::PATIENCE;
 
@@ -12,6 +13,8 @@ use super::gate::Gate;
 use crate::calls::{create_with, time};
 
 const CANARY: &str = "sk-canary-of-the-operator";
+/// What is put into the machine, to be found there.
+const WORD: &str = "a-word-that-is-in-the-machine";
 
 /// Asks with a key, as a client of an API does; prints the status and the answer, or why not.
 const CALL: &str = r#"
@@ -74,7 +77,17 @@ print(call("http://api.example.com/v1/models"))
     let got = gate.client.sandboxes.clone().get(GetSandboxRequest { sandbox: sandbox.id.clone() }).await;
     let usage = got.expect("found").into_inner().usage.expect("usage");
     assert_eq!((usage.gateway_requests, usage.gateway_cost, usage.connections), (2, 2, 6));
-    // Neither in the environment of anything, nor in a file, nor in the memory of who asked.
+    // Not in its memory, in which what is in the machine is found.
+    gate.shell(&sandbox, "cat > /dev/shm/word", WORD).await.printed();
+    let request = PauseSandboxRequest { sandbox: sandbox.id.clone(), ..PauseSandboxRequest::default() };
+    gate.client.sandboxes.clone().pause(request).await.expect("paused");
+    let monitors = gate.monitors();
+    let holding = |needle: &str| monitors.iter().filter(|pid| memory::holds(**pid, needle)).count();
+    assert_eq!((holding(WORD), holding(CANARY)), (1, 0), "{monitors:?}");
+    let request = ResumeSandboxRequest { sandbox: sandbox.id.clone() };
+    gate.client.sandboxes.clone().resume(request).await.expect("resumed");
+
+    // Neither in the environment of anything, nor in a file. From here on what looks for it has it.
     let (first, rest) = CANARY.split_at(10);
     let search = format!(
         r#"{CALL}
