@@ -68,6 +68,9 @@ pub enum ConnectError {
     /// A token that cannot be sent.
     #[error("the token has characters no token has\nhint: `rekindle token` makes tokens")]
     Token,
+    /// A trace or a step that cannot be sent.
+    #[error("the trace or the step has characters that cannot be sent\nhint: both are printable ASCII")]
+    Origin,
     /// Nobody listens there.
     #[error(
         "no server runs at {address}\nhint: start one with `rekindle serve`, or name another with --server"
@@ -128,21 +131,31 @@ fn kind(error: &tonic::transport::Error) -> Option<io::ErrorKind> {
     None
 }
 
-/// Adds the bearer token to every call.
-#[derive(Debug, Clone)]
-pub struct Bearer(Option<MetadataValue<Ascii>>);
+/// What every call carries besides its message: the bearer token, and the trace and step that it is part of.
+#[derive(Debug, Clone, Default)]
+pub struct CallHeaders {
+    authorization: Option<MetadataValue<Ascii>>,
+    traceparent: Option<MetadataValue<Ascii>>,
+    step: Option<MetadataValue<Ascii>>,
+}
 
-impl Interceptor for Bearer {
+impl Interceptor for CallHeaders {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(value) = &self.0 {
-            request.metadata_mut().insert("authorization", value.clone());
+        for (name, value) in [
+            ("authorization", &self.authorization),
+            ("traceparent", &self.traceparent),
+            ("rekindle-step", &self.step),
+        ] {
+            if let Some(value) = value {
+                request.metadata_mut().insert(name, value.clone());
+            }
         }
         Ok(request)
     }
 }
 
 /// What calls travel on.
-pub type Transport = InterceptedService<Channel, Bearer>;
+pub type Transport = InterceptedService<Channel, CallHeaders>;
 
 /// Clients of one supervisor. Cheap to clone; clones share a connection.
 #[derive(Debug, Clone)]
@@ -163,7 +176,10 @@ pub struct Client {
 
 /// A connection to a supervisor, for calls with any token. Cheap to clone; it is made anew when it breaks.
 #[derive(Debug, Clone)]
-pub struct Connection(Channel);
+pub struct Connection {
+    channel: Channel,
+    headers: CallHeaders,
+}
 
 impl Connection {
     /// Connects.
@@ -171,7 +187,17 @@ impl Connection {
     /// # Errors
     /// See [`ConnectError`].
     pub async fn open(target: &Target) -> Result<Self, ConnectError> {
-        channel(target).await.map(Self)
+        channel(target).await.map(|channel| Self { channel, headers: CallHeaders::default() })
+    }
+
+    /// The same connection, for calls that are part of a trace (a `traceparent` of W3C's) and of a step of it.
+    ///
+    /// # Errors
+    /// [`ConnectError::Origin`].
+    pub fn part_of(self, traceparent: Option<&str>, step: Option<&str>) -> Result<Self, ConnectError> {
+        let value = |text: &str| text.parse().map_err(|_| ConnectError::Origin);
+        let (traceparent, step) = (traceparent.map(value).transpose()?, step.map(value).transpose()?);
+        Ok(Self { headers: CallHeaders { traceparent, step, ..self.headers }, ..self })
     }
 
     /// Clients whose calls show this token.
@@ -179,8 +205,8 @@ impl Connection {
     /// # Errors
     /// [`ConnectError::Token`].
     pub fn client(&self, token: Option<&str>) -> Result<Client, ConnectError> {
-        let bearer = bearer(token)?;
-        let transport = InterceptedService::new(self.0.clone(), bearer);
+        let headers = CallHeaders { authorization: bearer(token)?, ..self.headers.clone() };
+        let transport = InterceptedService::new(self.channel.clone(), headers);
         Ok(Client {
             sandboxes: SandboxesClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
             executions: ExecutionsClient::new(transport.clone()).max_decoding_message_size(MAX_MESSAGE),
@@ -204,9 +230,9 @@ impl Client {
     }
 }
 
-fn bearer(token: Option<&str>) -> Result<Bearer, ConnectError> {
+fn bearer(token: Option<&str>) -> Result<Option<MetadataValue<Ascii>>, ConnectError> {
     let value = |token: &str| format!("Bearer {token}").parse().map_err(|_| ConnectError::Token);
-    Ok(Bearer(token.map(value).transpose()?))
+    token.map(value).transpose()
 }
 
 async fn channel(target: &Target) -> Result<Channel, ConnectError> {

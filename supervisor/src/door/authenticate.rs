@@ -12,6 +12,7 @@ use super::revoke::Standing;
 use crate::config::refresh::Refresh;
 use crate::config::tokens::{Denied, Scope, Token, TokenFile, TokenId};
 use crate::service::{Caller, Choice, Quotas, Scopes};
+use crate::telemetry::Origin;
 
 /// The scheme of the `authorization` header.
 const BEARER: &str = "Bearer ";
@@ -144,6 +145,7 @@ fn caller(token: &Token) -> Caller {
         networks: choice(&token.networks),
         gateway: choice(&token.gateway),
         root: token.root,
+        origin: Origin::default(),
     }
 }
 

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use hyper::http::HeaderMap;
 use jiff::Timestamp;
 
 use super::authenticate::{Admitted, Authenticator, Refused};
 use super::connection::{ConnectionInfo, Peer};
+use super::origin;
 use super::refusals::Refusals;
 use super::revoke::Standing;
 use crate::service::{CallRates, Caller, ErrorKind, Service, ServiceError};
-use crate::telemetry::{Audit, Decision, Entry, Metrics};
+use crate::telemetry::{Audit, Decision, Entry, Metrics, Origin, Step};
 
 /// What the status of a call is called in metrics, whatever is spoken on its connection.
 pub(crate) const UNAUTHENTICATED: &str = "unauthenticated";
@@ -66,21 +68,25 @@ impl CallContext {
 }
 
 impl CallRecord {
-    /// Lets a caller in, or says that it calls too often; what it is let in by.
+    /// Lets a caller in, or says that it calls too often or is part of nothing; what it is let in by. The headers say
+    /// what the call is part of.
     pub(crate) fn admit(
         &mut self,
         admitted: Admitted,
         connection: &ConnectionInfo,
+        headers: &HeaderMap,
     ) -> Result<Option<Standing>, ServiceError> {
-        let Admitted { caller, standing } = admitted;
+        let Admitted { mut caller, standing } = admitted;
         connection.admit();
         let counted = self.context.rates.count(&caller, tokio::time::Instant::now());
+        let origin = origin::of(headers);
+        caller.origin = origin.as_ref().cloned().unwrap_or_default();
         self.caller = Some(caller);
         counted.inspect_err(|error| {
             self.too_many = true;
             self.context.metrics.rejected(error.word());
         })?;
-        Ok(standing)
+        origin.map(|_| standing)
     }
 
     /// Closes the record of a call that is not let in.
@@ -142,6 +148,7 @@ impl CallRecord {
             return;
         }
         let peer = self.peer.to_string();
+        let origin = self.caller.as_ref().map(|caller| &caller.origin);
         self.context.audit.record(&Entry {
             time: Timestamp::now(),
             tenant: self.caller.as_ref().map(|caller| caller.tenant.as_str()),
@@ -150,6 +157,8 @@ impl CallRecord {
             sandbox: Some(self.sandbox.as_str()).filter(|id| !id.is_empty()),
             decision,
             reason,
+            trace: origin.and_then(Origin::trace_id).map(|id| id.to_string()),
+            step: origin.and_then(|origin| origin.step.as_ref()).map(Step::as_str),
             peer: Some(&peer),
             left_out: None,
         });

@@ -11,6 +11,7 @@ mod call_record;
 mod connection;
 mod handler;
 mod incoming;
+pub(crate) mod origin;
 mod places;
 mod refusals;
 mod revoke;

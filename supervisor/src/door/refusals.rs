@@ -103,6 +103,8 @@ impl Counts {
                     sandbox: None,
                     decision: Decision::Denied,
                     reason: Some("too_many_refusals"),
+                    trace: None,
+                    step: None,
                     peer: Some(&source.word()),
                     left_out: Some(left_out),
                 });

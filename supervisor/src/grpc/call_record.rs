@@ -27,7 +27,7 @@ pub(super) fn begin(
     let mut record = context.begin(method, &connection.peer);
     match context.authenticator.authenticate(&connection.peer, headers) {
         Ok(admitted) => {
-            let standing = record.admit(admitted, connection);
+            let standing = record.admit(admitted, connection, headers);
             let record = CallRecord { record, within: deadline::of(headers) };
             match standing {
                 Ok(standing) => Ok((AdmittedCall::new(record), standing)),

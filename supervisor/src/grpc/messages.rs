@@ -12,7 +12,8 @@ use crate::network::NetworkSummary;
 use crate::pool::StartKind;
 use crate::service::{
     AtTimeout, Diagnosis, End, EndReason, Executed, FileChange, JobState, JobView, SandboxEvent,
-    SandboxEventKind, SandboxState, SandboxView, StartView, Timeline, TimelineEntry, TimelineOutcome,
+    SandboxEventKind, SandboxState, SandboxView, StartView, StepSums, Timeline, TimelineEntry,
+    TimelineOutcome, TraceEntry, TraceTimeline,
 };
 
 /// A sandbox.
@@ -271,8 +272,41 @@ pub(super) fn event(event: SandboxEvent) -> v1::SandboxEvent {
 }
 
 /// What happened in a sandbox.
-pub(super) fn timeline(timeline: Timeline) -> v1::SandboxTimelineResponse {
-    let entry = |entry: TimelineEntry| v1::TimelineEntry {
+pub(super) fn timeline(sandbox: &str, timeline: Timeline) -> v1::SandboxTimelineResponse {
+    v1::SandboxTimelineResponse {
+        entries: timeline.entries.into_iter().map(|entry| timeline_entry(sandbox, entry)).collect(),
+        dropped: timeline.dropped,
+        steps: Vec::new(),
+    }
+}
+
+/// What happened in a trace.
+pub(super) fn trace(trace: TraceTimeline) -> v1::SandboxTimelineResponse {
+    let step = |sums: StepSums| v1::TimelineStep {
+        step: sums.step.map(|step| step.to_string()).unwrap_or_default(),
+        calls: sums.calls,
+        executions: sums.executions,
+        failures: sums.failures,
+        duration: Some(duration(sums.took)),
+        cpu_time: Some(duration(sums.cpu_time)),
+        bytes_in: sums.bytes_in,
+        bytes_out: sums.bytes_out,
+        connections: sums.connections,
+        connections_denied: sums.connections_denied,
+        network_up: sums.network_up,
+        network_down: sums.network_down,
+        gateway_cost: sums.gateway_cost,
+    };
+    let entry = |TraceEntry { sandbox, entry }| timeline_entry(sandbox.as_str(), entry);
+    v1::SandboxTimelineResponse {
+        entries: trace.entries.into_iter().map(entry).collect(),
+        dropped: trace.dropped,
+        steps: trace.steps.into_iter().map(step).collect(),
+    }
+}
+
+fn timeline_entry(sandbox: &str, entry: TimelineEntry) -> v1::TimelineEntry {
+    v1::TimelineEntry {
         call: entry.call.to_owned(),
         execution: entry.execution.map(|id| id.to_string()).unwrap_or_default(),
         subject: entry.subject,
@@ -285,10 +319,13 @@ pub(super) fn timeline(timeline: Timeline) -> v1::SandboxTimelineResponse {
         bytes_out: entry.bytes_out,
         connections: entry.connections,
         connections_denied: entry.connections_denied,
-    };
-    v1::SandboxTimelineResponse {
-        entries: timeline.entries.into_iter().map(entry).collect(),
-        dropped: timeline.dropped,
+        sandbox: sandbox.to_owned(),
+        trace: entry.origin.trace_id().map(|id| id.to_string()).unwrap_or_default(),
+        span: entry.origin.trace.map(|trace| trace.span()).unwrap_or_default(),
+        step: entry.origin.step.map(|step| step.to_string()).unwrap_or_default(),
+        network_up: entry.network_up,
+        network_down: entry.network_down,
+        gateway_cost: entry.gateway_cost,
     }
 }
 

@@ -70,6 +70,8 @@ fn connection(view: ConnectionView) -> v1::Connection {
         bytes_up: view.up,
         bytes_down: view.down,
         state: Some(state),
+        trace: view.origin.trace_id().map(|id| id.to_string()).unwrap_or_default(),
+        step: view.origin.step.map(|step| step.to_string()).unwrap_or_default(),
     }
 }
 

@@ -209,9 +209,15 @@ impl Sandboxes for SandboxesApi {
         request: Request<v1::SandboxTimelineRequest>,
     ) -> Result<Response<v1::SandboxTimelineResponse>, Status> {
         let (mut record, caller) = CallRecord::of(&request)?;
-        let v1::SandboxTimelineRequest { sandbox } = request.into_inner();
+        let v1::SandboxTimelineRequest { sandbox, trace } = request.into_inner();
         record.about(&sandbox);
-        let timeline = self.service.timeline(&caller, &sandbox);
-        record.close(timeline.map(|timeline| Response::new(messages::timeline(timeline))))
+        let told = match trace.as_str() {
+            "" => self.service.timeline(&caller, &sandbox).map(|all| messages::timeline(&sandbox, all)),
+            trace => {
+                let sandbox = Some(sandbox.as_str()).filter(|id| !id.is_empty());
+                record.bounded(self.service.trace(&caller, trace, sandbox)).await.map(messages::trace)
+            }
+        };
+        record.close(told.map(Response::new))
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{Extensions, Request, Response, header};
+use axum::http::{Extensions, HeaderMap, Request, Response, header};
 use hyper::body::Frame;
 use tokio::sync::Semaphore;
 
@@ -174,7 +174,7 @@ impl Front {
     pub(super) fn admit(
         &self,
         method: &'static str,
-        extensions: &Extensions,
+        Asking { headers, extensions }: Asking<'_>,
         shown: Result<Admitted, Refused>,
     ) -> Result<Call, HttpRefusal> {
         let connection = ConnectionInfo::of(extensions);
@@ -187,8 +187,12 @@ impl Front {
             }
         };
         let caller = admitted.caller.clone();
-        match record.admit(admitted, &connection) {
-            Ok(standing) => Ok(Call { record, caller, standing }),
+        match record.admit(admitted, &connection, headers) {
+            Ok(standing) => {
+                // The one that it was let in as says what the call is part of.
+                let caller = record.caller().cloned().unwrap_or(caller);
+                Ok(Call { record, caller, standing })
+            }
             Err(error) => {
                 let refusal = HttpRefusal::from(&error);
                 record.settle::<()>(&Err(error), refusal.word());
@@ -208,7 +212,20 @@ impl Front {
     /// Begins a call of the control plane: who calls says the API key.
     pub(super) fn admit_key(&self, method: &'static str, parts: &Parts) -> Result<Call, HttpRefusal> {
         let shown = super::key::caller(&self.calls.authenticator, &parts.headers);
-        self.admit(method, &parts.extensions, shown)
+        self.admit(method, parts.into(), shown)
+    }
+}
+
+/// What a request says before its body.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub headers: &'a HeaderMap,
+    pub extensions: &'a Extensions,
+}
+
+impl<'a> From<&'a Parts> for Asking<'a> {
+    fn from(parts: &'a Parts) -> Self {
+        Self { headers: &parts.headers, extensions: &parts.extensions }
     }
 }
 

@@ -25,7 +25,7 @@ use super::denial::{Denial, DenialReason, unreachable};
 use super::dial::DialError;
 use super::gate::Gate;
 use super::gateway;
-use super::journal::{Asked, ConnectionState, OpenConnection};
+use super::journal::{Asked, ConnectionState, OpenConnection, Owner};
 use super::name::HostName;
 use super::policy::{Policy, Protocol, Rule, Target};
 use super::relay::{Direction, RelayError, pump};
@@ -54,10 +54,10 @@ pub async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, gate: &Gate)
     let mut opening = (&mut stream).take(MAX_EGRESS_REQUEST_BYTES);
     let request = timeout(REQUEST_DEADLINE, frame::read::<wire::EgressRequest>(&mut opening)).await;
     let Ok(Ok(Some(request))) = request else { return };
-    let (execution, sums) = gate.journal.owner(request.execution);
-    let traffic = Arc::new(Traffic::new(Arc::clone(&gate.spent), sums));
+    let owner = gate.journal.owner(request.execution);
+    let traffic = Arc::new(Traffic::new(Arc::clone(&gate.spent), owner.sums.clone()));
     let policy = gate.policy();
-    let attempt = Attempt { stream, said: Vec::new(), policy: &policy, gate, execution, traffic };
+    let attempt = Attempt { stream, said: Vec::new(), policy: &policy, gate, owner, traffic };
     // A guest that is gone is told nothing.
     let _ = attempt.run(request).await;
 }
@@ -72,7 +72,7 @@ pub(super) struct Attempt<'a, S> {
     pub(super) policy: &'a Policy,
     pub(super) gate: &'a Gate,
     /// By the guest's word.
-    execution: u64,
+    pub(super) owner: Owner,
     pub(super) traffic: Arc<Traffic>,
 }
 
@@ -143,7 +143,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
 
     /// What it asks for, in the journal's words.
     pub(super) fn asked(&self, host: String, port: u16) -> Asked {
-        Asked { execution: self.execution, host, port, policy: self.policy.name().to_owned() }
+        Asked { owner: self.owner.clone(), host, port, policy: self.policy.name().to_owned() }
     }
 
     /// Enters the decision in the journal.

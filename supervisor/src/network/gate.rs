@@ -13,8 +13,9 @@ use super::connection;
 use super::denial::DenialReason;
 use super::dial::Dialer;
 use super::gateway::Grants;
-use super::journal::{Journal, NetworkSummary, Observe};
+use super::journal::{Journal, Observe};
 use super::policy::Policy;
+use super::summary::NetworkSummary;
 use super::traffic::Spent;
 
 /// Connections of one sandbox at once; more are reset. Twice as many as an agent has open: it opens the next one as soon
@@ -82,12 +83,12 @@ impl Gate {
         &self.journal
     }
 
-    /// What the whole sandbox has done. Its denials are the executions'.
+    /// What the whole sandbox has done. Denials and what the gateway cost are the executions'.
     #[must_use]
     pub fn summary(&self) -> NetworkSummary {
         let (connections, denied, failed) = self.journal.counts();
         let (up, down) = (self.spent.sums.up(), self.spent.sums.down());
-        NetworkSummary { connections, denied, failed, up, down, denials: Vec::new() }
+        NetworkSummary { connections, denied, failed, up, down, ..NetworkSummary::default() }
     }
 
     /// Requests of plain HTTP that were let through.

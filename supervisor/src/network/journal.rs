@@ -12,7 +12,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::denial::Denial;
+use super::summary::NetworkSummary;
 use super::traffic::{Sums, Traffic};
+use crate::telemetry::Origin;
 
 /// Connections that are remembered, the latest ones.
 const KEPT: usize = 256;
@@ -67,6 +69,8 @@ pub struct ConnectionView {
     pub took: Duration,
     /// The execution it belongs to, by the guest's word; 0 is nobody's.
     pub execution: u64,
+    /// What the call is part of that this execution is.
+    pub origin: Origin,
     /// What was asked for.
     pub host: String,
     /// On which port.
@@ -79,23 +83,6 @@ pub struct ConnectionView {
     pub up: u64,
     /// Bytes of the server's.
     pub down: u64,
-}
-
-/// What an execution, or a sandbox, has done.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NetworkSummary {
-    /// Connections, whatever became of them.
-    pub connections: u64,
-    /// Those that were denied, at once or later.
-    pub denied: u64,
-    /// Those that nobody answered.
-    pub failed: u64,
-    /// Bytes of the clients'.
-    pub up: u64,
-    /// Bytes of the servers'.
-    pub down: u64,
-    /// The first denials.
-    pub denials: Vec<Denial>,
 }
 
 /// Who is told of every connection that has ended, was denied or has failed.
@@ -122,7 +109,7 @@ pub struct GatewayRequest<'a> {
 /// What a connection asked for, under which policy.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
-    pub(super) execution: u64,
+    pub(super) owner: Owner,
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) policy: String,
@@ -150,7 +137,18 @@ struct Inner {
 struct Tally {
     counts: Counts,
     sums: Arc<Sums>,
+    gateway_cost: u64,
     denials: Vec<Denial>,
+    origin: Origin,
+}
+
+/// Whose a connection is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Owner {
+    /// The execution; 0 is nobody's.
+    pub(super) execution: u64,
+    pub(super) origin: Origin,
+    pub(super) sums: Option<Arc<Sums>>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -184,13 +182,14 @@ impl Record {
 
     fn view(&self) -> ConnectionView {
         let Progress { revision, state, took } = self.progress().clone();
-        let Asked { execution, host, port, policy } = self.asked.clone();
+        let Asked { owner: Owner { execution, origin, .. }, host, port, policy } = self.asked.clone();
         ConnectionView {
             number: self.number,
             revision,
             at: self.at,
             took: took.unwrap_or_else(|| self.begun.elapsed()),
             execution,
+            origin,
             host,
             port,
             policy,
@@ -215,6 +214,13 @@ impl Journal {
         self.lock().executions.insert(execution, Tally::default());
     }
 
+    /// Says what an execution that goes on is part of, for the connections to come.
+    pub fn set_origin(&self, execution: u64, origin: Origin) {
+        if let Some(tally) = self.lock().executions.get_mut(&execution) {
+            tally.origin = origin;
+        }
+    }
+
     /// What an execution has done so far.
     #[must_use]
     pub fn so_far(&self, execution: u64) -> NetworkSummary {
@@ -232,11 +238,15 @@ impl Journal {
         (connections, denied, failed)
     }
 
-    /// The sums of an execution, and who it is: nobody when the host has not begun it.
-    pub(super) fn owner(&self, claimed: u64) -> (u64, Option<Arc<Sums>>) {
+    /// The execution that a guest names: nobody when the host has not begun it.
+    pub(super) fn owner(&self, claimed: u64) -> Owner {
         match self.lock().executions.get(&claimed) {
-            Some(tally) => (claimed, Some(Arc::clone(&tally.sums))),
-            None => (0, None),
+            Some(tally) => Owner {
+                execution: claimed,
+                origin: tally.origin.clone(),
+                sums: Some(Arc::clone(&tally.sums)),
+            },
+            None => Owner::default(),
         }
     }
 
@@ -252,7 +262,7 @@ impl Journal {
             inner.numbers += 1;
             inner.revisions += 1;
             let progress = Progress { revision: inner.revisions, state, took: None };
-            inner.count(asked.execution, &progress.state, true);
+            inner.count(asked.owner.execution, &progress.state, true);
             let record = Arc::new(Record {
                 number: inner.numbers,
                 at: SystemTime::now(),
@@ -280,7 +290,7 @@ impl Journal {
             progress.state = ConnectionState::Closed { rule: rule.clone(), denial };
             progress.revision = inner.revisions;
             progress.took = Some(record.begun.elapsed());
-            inner.count(record.asked.execution, &progress.state, false);
+            inner.count(record.asked.owner.execution, &progress.state, false);
         }
         self.tell(record);
     }
@@ -292,8 +302,11 @@ impl Journal {
         }
     }
 
-    /// Tells of a request to the gateway.
-    pub(super) fn gateway(&self, request: &GatewayRequest<'_>) {
+    /// Tells of a request of an execution to the gateway.
+    pub(super) fn gateway(&self, execution: u64, request: &GatewayRequest<'_>) {
+        if let Some(tally) = self.lock().executions.get_mut(&execution) {
+            tally.gateway_cost = tally.gateway_cost.saturating_add(request.cost);
+        }
         if let Some(observer) = &self.observer {
             observer.gateway(request);
         }
@@ -347,7 +360,8 @@ impl Tally {
     fn summary(&self) -> NetworkSummary {
         let Counts { connections, denied, failed } = self.counts;
         let (up, down) = (self.sums.up(), self.sums.down());
-        NetworkSummary { connections, denied, failed, up, down, denials: self.denials.clone() }
+        let (gateway_cost, denials) = (self.gateway_cost, self.denials.clone());
+        NetworkSummary { connections, denied, failed, up, down, gateway_cost, denials }
     }
 }
 

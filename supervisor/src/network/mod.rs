@@ -25,6 +25,7 @@ pub mod policy;
 pub mod presets;
 mod relay;
 pub mod requests;
+pub mod summary;
 mod to_gateway;
 mod traffic;
 
@@ -35,8 +36,9 @@ pub use dial::{DialError, Dialer, Resolve, SystemResolver};
 pub use egress::{Egress, InvalidNetwork};
 pub use gate::Gate;
 pub use gateway::{Gateway, GatewayToken, GrantError, GrantRequest, Grants, ServiceSpec};
-pub use journal::{ConnectionState, ConnectionView, GatewayRequest, Journal, NetworkSummary, Observe};
+pub use journal::{ConnectionState, ConnectionView, GatewayRequest, Journal, Observe};
 pub use name::{HostName, InvalidName, NamePattern};
 pub use policy::{Access, Budget, InvalidPolicy, Policy, PolicySpec, Protocol, Rule, RuleSpec, Target};
 pub use requests::{RequestError, Requests};
+pub use summary::NetworkSummary;
 pub use traffic::Sums;

@@ -40,7 +40,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
         let granted = || grants.map_or_else(|| "none".to_owned(), Grants::listed);
         let (Some(grants), Some(patience)) = (grants, grants.and_then(|grants| grants.patience(service)))
         else {
-            gate.journal.gateway(&GatewayRequest { service: "", outcome: "not_granted", cost: 0 });
+            let request = GatewayRequest { service: "", outcome: "not_granted", cost: 0 };
+            gate.journal.gateway(self.owner.execution, &request);
             return self.deny(denial(DenialReason::NotGranted, granted())).await;
         };
         if port != gateway::PORT {
@@ -144,7 +145,8 @@ impl Record<'_> {
     }
 
     fn tell(&self, outcome: &str, cost: u64) {
-        self.journal.gateway(&GatewayRequest { service: self.service, outcome, cost });
+        let request = GatewayRequest { service: self.service, outcome, cost };
+        self.journal.gateway(self.asked.owner.execution, &request);
     }
 }
 

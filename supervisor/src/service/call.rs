@@ -17,12 +17,15 @@ use super::timeline::{TimelineEntry, TimelineOutcome};
 use super::turns::TurnsLeft;
 use crate::agent::{AgentError, Finished};
 use crate::network::NetworkSummary;
+use crate::telemetry::Origin;
 
 /// A call under way. Dropped without [`Call::done`] it was cancelled.
 #[derive(Debug)]
 pub(super) struct Call {
     service: Service,
     sandbox: Arc<Sandbox>,
+    /// Part of its caller's trace, where it has one.
+    span: tracing::Span,
     started: Instant,
     entry: Option<TimelineEntry>,
     fed: Arc<AtomicU64>,
@@ -41,21 +44,23 @@ impl Call {
     pub(super) fn begin(
         service: &Service,
         sandbox: Arc<Sandbox>,
+        origin: &Origin,
         call: &'static str,
         about: &str,
     ) -> Result<Self, ServiceError> {
-        Self::enter(service, sandbox, call, about, |_| Ok(None))
+        Self::enter(service, sandbox, origin, call, about, |_| Ok(None))
     }
 
     /// Begins a call that takes a turn, where they are bounded: an execution that a caller has asked for.
     pub(super) fn begin_turn(
         service: &Service,
         sandbox: Arc<Sandbox>,
+        origin: &Origin,
         call: &'static str,
         about: &str,
     ) -> Result<Self, ServiceError> {
         let path = sandbox.facts.result_path.clone();
-        Self::enter(service, sandbox, call, about, |inner| {
+        Self::enter(service, sandbox, origin, call, about, |inner| {
             let Some(turns) = &mut inner.turns else { return Ok(None) };
             turns.take().map(|left| Some(TurnsLeft::new(left, path.as_ref())))
         })
@@ -64,6 +69,7 @@ impl Call {
     fn enter(
         service: &Service,
         sandbox: Arc<Sandbox>,
+        origin: &Origin,
         call: &'static str,
         about: &str,
         take: impl FnOnce(&mut Inner) -> Result<Option<TurnsLeft>, ServiceError>,
@@ -77,10 +83,15 @@ impl Call {
         };
         service.calls().send_modify(|calls| *calls += 1);
         sandbox.wake();
-        let entry = TimelineEntry::of(call, about);
+        let entry = TimelineEntry { origin: origin.clone(), ..TimelineEntry::of(call, about) };
+        let step = origin.step.as_ref().map(tracing::field::display);
+        let trace = origin.trace_id().map(tracing::field::display);
+        let span = tracing::info_span!(parent: &sandbox.span, "call", otel.name = call, trace, step);
+        origin.adopt(&span);
         Ok(Self {
             service: service.clone(),
             sandbox,
+            span,
             started: Instant::now(),
             entry: Some(entry),
             fed: Arc::default(),
@@ -146,7 +157,9 @@ impl Call {
     pub(super) fn execution(&mut self, id: ExecutionId) {
         if let Some(entry) = &mut self.entry {
             entry.execution = Some(id);
-            self.sandbox.gate.journal().begin(id.0);
+            let journal = self.sandbox.gate.journal();
+            journal.begin(id.0);
+            journal.set_origin(id.0, entry.origin.clone());
         }
     }
 
@@ -233,12 +246,12 @@ impl Drop for Call {
             entry.took = now - self.started;
             if let Some(id) = entry.execution {
                 let network = self.sandbox.gate.journal().end(id.0);
-                (entry.connections, entry.connections_denied) = (network.connections, network.denied);
+                entry.note_network(&network);
             }
             entry.bytes_in = entry.bytes_in.saturating_add(self.fed.load(Ordering::Relaxed));
             self.service.observe(&entry);
             tracing::info!(
-                parent: &self.sandbox.span,
+                parent: &self.span,
                 call = entry.call,
                 execution = entry.execution.map(tracing::field::display),
                 outcome = ?entry.outcome,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::error::ServiceError;
+use crate::telemetry::Origin;
 
 /// Kinds of calls that are allowed one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,6 +88,8 @@ pub struct Caller {
     pub gateway: Choice,
     /// It may be root in its sandboxes, where their template allows it.
     pub root: bool,
+    /// What this call of its own is part of.
+    pub origin: Origin,
 }
 
 /// Which of an operator's network policies, or services of the gateway, a caller may choose, besides having none.
@@ -124,6 +127,7 @@ impl Caller {
             networks: Choice::All,
             gateway: Choice::All,
             root: true,
+            origin: Origin::default(),
         }
     }
 

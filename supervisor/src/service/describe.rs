@@ -91,7 +91,7 @@ impl Service {
         let mut request = program.request(self.config(), &input, None, false)?;
         // The operator's limit is one for programs of callers; this one's output is ours to read.
         request.output_limit = u32::try_from(MAX_OUTPUT_LIMIT).unwrap_or(u32::MAX);
-        let mut call = Call::begin(self, sandbox, "describe", &first.to_string())?;
+        let mut call = Call::begin(self, sandbox, &caller.origin, "describe", &first.to_string())?;
         let ran = async {
             let agent = call.sandbox().agent();
             // The agent says of a path what is wrong with it, in the words that every call has for that.

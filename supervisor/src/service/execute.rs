@@ -20,6 +20,7 @@ use super::timeline::TimelineOutcome;
 use super::turns::TurnsLeft;
 use crate::agent::{ExecuteRequest, Finished, Stdin};
 use crate::network::NetworkSummary;
+use crate::telemetry::Origin;
 
 /// Bytes that a program is believed to print in a second: more than any machine can.
 const PRINTED_PER_SECOND: u64 = 16 << 30;
@@ -61,7 +62,7 @@ impl Service {
         let request = spec.request(self.config(), &input, None, false)?;
         let Input::Whole(stdin) = input else { return Err(ServiceError::invalid("no input")) };
         if key.is_empty() {
-            return self.run(sandbox, &spec, request, stdin).await;
+            return self.run(sandbox, &caller.origin, &spec, request, stdin).await;
         }
         ServiceError::bound("the length of idempotency_key", key.len() as u64, MAX_KEY as u64)?;
         let fingerprint = Fingerprint::of([&request.encode_to_vec()[..], &stdin[..]]);
@@ -69,7 +70,9 @@ impl Service {
         let waiter = match place {
             Place::First(slot) => {
                 let (service, owner, span) = (self.clone(), sandbox.clone(), sandbox.span.clone());
-                let run = async move { service.run(owner, &spec, request, stdin).await }.instrument(span);
+                let origin = caller.origin.clone();
+                let run = async move { service.run(owner, &origin, &spec, request, stdin).await };
+                let run = run.instrument(span);
                 slot.fill(run, move |settled| sandbox.lock().keys.settle(settled))
             }
             Place::Later(waiter) => waiter,
@@ -81,11 +84,12 @@ impl Service {
     async fn run(
         &self,
         sandbox: Arc<Sandbox>,
+        origin: &Origin,
         spec: &ExecuteSpec,
         mut request: ExecuteRequest,
         stdin: Bytes,
     ) -> Result<Executed, ServiceError> {
-        let mut call = Call::begin_turn(self, sandbox, "execute", &spec.about())?;
+        let mut call = Call::begin_turn(self, sandbox, origin, "execute", &spec.about())?;
         let execution = call.sandbox().next_execution();
         call.execution(execution);
         request.label = execution.0;

@@ -214,7 +214,7 @@ impl Service {
         caller.require(Scope::Files)?;
         let sandbox = self.alive(caller, sandbox)?;
         sandbox.check_user(caller, path.user)?;
-        Call::begin(self, sandbox, name, &path.to_string())
+        Call::begin(self, sandbox, &caller.origin, name, &path.to_string())
     }
 }
 

@@ -118,7 +118,7 @@ impl Service {
         let sandbox = self.alive(caller, sandbox)?;
         sandbox.check_user(caller, spec.user)?;
         let mut request = spec.request(self.config(), &input, terminal, true)?;
-        let mut call = Call::begin_turn(self, sandbox, "execute_stream", &spec.about())?;
+        let mut call = Call::begin_turn(self, sandbox, &caller.origin, "execute_stream", &spec.about())?;
         let id = call.sandbox().next_execution();
         call.execution(id);
         request.label = id.0;

@@ -44,6 +44,7 @@ mod sandbox;
 mod shutdown;
 mod timeline;
 mod timeout;
+mod trace;
 mod turns;
 mod watch;
 
@@ -72,5 +73,6 @@ pub use program::{ExecuteSpec, Input};
 pub use registry::Service;
 pub use sandbox::{End, EndReason, SandboxLimitsView, SandboxState, SandboxUsage, SandboxView, StartView};
 pub use timeline::{Timeline, TimelineEntry, TimelineOutcome};
+pub use trace::{StepSums, TraceEntry, TraceTimeline};
 pub use turns::{ResultView, TurnsLeft, TurnsView};
 pub use watch::{Watch, WatchQuery};

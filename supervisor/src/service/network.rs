@@ -18,7 +18,7 @@ use crate::network::{
     ConnectionState, ConnectionView, Gate, GatewayRequest, GatewayToken, GrantError, GrantRequest, Grants,
     Observe, Policy,
 };
-use crate::telemetry::{Audit, ConnectionEntry, Decision, Metrics};
+use crate::telemetry::{Audit, ConnectionEntry, Decision, Metrics, Step};
 
 /// Lines of the audit log in a second, of one sandbox. A guest decides how many connections it tries.
 const MAX_LINES: u64 = 100;
@@ -206,6 +206,8 @@ impl Observe for Observer {
             tenant: &self.tenant,
             sandbox: &self.sandbox,
             guest_says_execution: execution.as_deref(),
+            trace: view.origin.trace_id().map(|id| id.to_string()),
+            step: view.origin.step.as_ref().map(Step::as_str),
             method: "connection",
             outcome: word,
             decision,

@@ -11,6 +11,7 @@ use super::pause;
 use super::registry::Service;
 use super::sandbox::Sandbox;
 use crate::agent::{PortStream, Refusal};
+use crate::telemetry::Origin;
 
 /// How long a connection waits for its turn, and how long the agent may take, which tries two addresses. Far more than
 /// an agent that lives needs: one that says nothing by then is lost, and its sandbox with it.
@@ -55,15 +56,16 @@ impl Service {
         sandbox: &str,
         port: u16,
     ) -> Result<PortConnection, ServiceError> {
-        let sandbox = match visitor {
+        let (sandbox, origin) = match visitor {
             Visitor::Caller(caller) => {
                 caller.require(Scope::Exec)?;
-                self.alive(caller, sandbox)?
+                (self.alive(caller, sandbox)?, caller.origin.clone())
             }
-            Visitor::Anyone => self.public(sandbox).ok_or(ServiceError::UnknownSandbox)?,
+            Visitor::Anyone => (self.public(sandbox).ok_or(ServiceError::UnknownSandbox)?, Origin::default()),
         };
         pause::wake(&sandbox).await?;
-        let mut call = Call::begin(self, sandbox, "connect_port", &port.to_string())?.unremembered();
+        let call = Call::begin(self, sandbox, &origin, "connect_port", &port.to_string())?;
+        let mut call = call.unremembered();
         let agent = call.sandbox().agent();
         let opening = agent.connect_port(port, WITHIN);
         let opened = match call.wait(opening).await {

@@ -7,6 +7,8 @@ use super::error::{ErrorKind, ServiceError};
 use super::id::ExecutionId;
 use super::sandbox::EndReason;
 use crate::agent::{AgentError, Outcome};
+use crate::network::NetworkSummary;
+use crate::telemetry::Origin;
 
 /// Characters kept of what a call was about.
 const SUBJECT: usize = 120;
@@ -18,6 +20,8 @@ pub struct TimelineEntry {
     pub call: &'static str,
     /// The execution, if it was one.
     pub execution: Option<ExecutionId>,
+    /// What it is part of, by its caller's word.
+    pub origin: Origin,
     /// What it was about, shortened and made printable.
     pub subject: String,
     /// When it began.
@@ -38,6 +42,12 @@ pub struct TimelineEntry {
     pub connections: u64,
     /// Those that were denied.
     pub connections_denied: u64,
+    /// Bytes that it sent to the outside.
+    pub network_up: u64,
+    /// Bytes that came from there.
+    pub network_down: u64,
+    /// What its requests to the gateway cost.
+    pub gateway_cost: u64,
 }
 
 impl TimelineEntry {
@@ -46,6 +56,7 @@ impl TimelineEntry {
         Self {
             call,
             execution: None,
+            origin: Origin::default(),
             subject: subject(about),
             at: SystemTime::now(),
             took: Duration::ZERO,
@@ -57,7 +68,19 @@ impl TimelineEntry {
             bytes_out: 0,
             connections: 0,
             connections_denied: 0,
+            network_up: 0,
+            network_down: 0,
+            gateway_cost: 0,
         }
+    }
+}
+
+impl TimelineEntry {
+    /// Puts what it did on the network into it.
+    pub(super) fn note_network(&mut self, network: &NetworkSummary) {
+        (self.connections, self.connections_denied) = (network.connections, network.denied);
+        (self.network_up, self.network_down) = (network.up, network.down);
+        self.gateway_cost = network.gateway_cost;
     }
 }
 

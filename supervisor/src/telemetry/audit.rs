@@ -54,6 +54,12 @@ pub struct Entry<'a> {
     /// Why, unless allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'a str>,
+    /// The trace that the caller says it is part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// The step of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<&'a str>,
     /// Where the call came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<&'a str>,
@@ -75,6 +81,12 @@ pub struct ConnectionEntry<'a> {
     /// Which execution, by the guest's word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest_says_execution: Option<&'a str>,
+    /// The trace that the caller of that execution says it is part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// The step of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<&'a str>,
     /// What is recorded: `connection`.
     pub method: &'a str,
     /// What became of it: served, cut, denied or failed.

@@ -6,8 +6,10 @@ mod audit;
 mod logging;
 mod metrics;
 mod metrics_server;
+mod origin;
 
 pub use self::audit::{Audit, AuditError, ConnectionEntry, Decision, Entry};
 pub use self::logging::{Logging, LoggingError};
 pub use self::metrics::{Direction, Gauges, Metrics, TemplateLevels};
 pub use self::metrics_server::{MetricsServer, ServeError};
+pub use self::origin::{InvalidOrigin, MAX_STEP, Origin, Step, Trace, TraceId};

@@ -353,7 +353,10 @@ async fn another_tenants_sandbox_is_as_unknown_as_one_that_never_was() {
                 .watch(v1::WatchSandboxesRequest { sandbox: s(), ..Default::default() })
                 .await
                 .map(drop),
-            spy.sandboxes.timeline(v1::SandboxTimelineRequest { sandbox: s() }).await.map(drop),
+            spy.sandboxes
+                .timeline(v1::SandboxTimelineRequest { sandbox: s(), ..Default::default() })
+                .await
+                .map(drop),
         ];
         let told = answers.into_iter().map(|answer| {
             let status = answer.expect_err("not the caller's");

@@ -49,7 +49,7 @@ async fn data_is_described_by_a_program_in_the_guest() {
     // It is asked in JSON, on its standard input.
     let echoed = describe(&mut client, &id, "cat", |request| request.max_chars = 300).await;
     refused(echoed, Code::FailedPrecondition, ErrorReason::SpawnFailed);
-    let timeline = v1::SandboxTimelineRequest { sandbox: id.clone() };
+    let timeline = v1::SandboxTimelineRequest { sandbox: id.clone(), ..Default::default() };
     let entries = client.sandboxes.timeline(timeline).await.expect("a past").into_inner().entries;
     let calls: Vec<_> = entries.iter().filter(|entry| entry.call == "describe").collect();
     assert_eq!(calls.len(), 2);

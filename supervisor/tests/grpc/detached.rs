@@ -86,7 +86,7 @@ pub fn signal(id: &str, execution: &str, signal: u32) -> v1::SignalExecutionRequ
 }
 
 pub async fn timeline(client: &mut Client, id: &str) -> Vec<v1::TimelineEntry> {
-    let asked = v1::SandboxTimelineRequest { sandbox: id.into() };
+    let asked = v1::SandboxTimelineRequest { sandbox: id.into(), ..Default::default() };
     client.sandboxes.timeline(asked).await.expect("a record").into_inner().entries
 }
 

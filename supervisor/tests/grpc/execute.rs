@@ -166,7 +166,11 @@ async fn a_deadline_reaches_the_guest_and_is_told_with_its_reason() {
     assert_eq!(crate::place::detail(&status).reason(), ErrorReason::Deadline);
     until("killed", || guest.running() == 0).await;
     assert_eq!(output(&mut client, &id, "echo alive").await, "alive\n");
-    let timeline = client.sandboxes.timeline(v1::SandboxTimelineRequest { sandbox: id }).await.expect("told");
+    let timeline = client
+        .sandboxes
+        .timeline(v1::SandboxTimelineRequest { sandbox: id, ..Default::default() })
+        .await
+        .expect("told");
     assert!(matches!(timeline.into_inner().entries[0].came(), Some(Came::Cancelled(_))));
 }
 

@@ -193,7 +193,10 @@ async fn a_caller_that_vanishes_in_the_middle_leaves_no_file() {
     // Done with when the timeline has it.
     let entry = in_time("remembered", async {
         loop {
-            let told = client.sandboxes.timeline(v1::SandboxTimelineRequest { sandbox: id.clone() }).await;
+            let told = client
+                .sandboxes
+                .timeline(v1::SandboxTimelineRequest { sandbox: id.clone(), ..Default::default() })
+                .await;
             if let Some(entry) = told.expect("told").into_inner().entries.pop() {
                 return entry;
             }

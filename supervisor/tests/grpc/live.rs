@@ -105,7 +105,7 @@ async fn input_is_live_until_it_is_ended() {
     live.send(Input::StdinEnd(v1::StdinEnd {})).await;
     let (_, done) = live.rest().await.expect("ended");
     assert_eq!(done.ended(), Some(Outcome::ExitCode(0)));
-    let asked = v1::SandboxTimelineRequest { sandbox: id.clone() };
+    let asked = v1::SandboxTimelineRequest { sandbox: id.clone(), ..Default::default() };
     let told = client.sandboxes.timeline(asked).await.expect("a record").into_inner().entries;
     assert_eq!((told[0].bytes_in, told[0].bytes_out), (3, 3), "what it read is counted as what it printed");
 
@@ -249,7 +249,7 @@ async fn a_caller_that_vanishes_kills_its_program_and_a_deadline_does_too() {
     until("killed", || guest.running() == 0).await;
     let entries = client
         .sandboxes
-        .timeline(v1::SandboxTimelineRequest { sandbox: id })
+        .timeline(v1::SandboxTimelineRequest { sandbox: id, ..Default::default() })
         .await
         .expect("told")
         .into_inner();

@@ -26,6 +26,7 @@ mod sandboxes;
 mod shutdown;
 mod strangers;
 mod tokens;
+mod trace;
 mod turns;
 mod unread;
 mod watch;

@@ -39,11 +39,11 @@ async fn echo() -> SocketAddr {
     address
 }
 
-async fn place() -> Place {
+pub async fn place() -> Place {
     Place::with(Wishes { network: network(echo().await), ..Wishes::default() }).await
 }
 
-fn under(network: &str) -> v1::CreateSandboxRequest {
+pub fn under(network: &str) -> v1::CreateSandboxRequest {
     v1::CreateSandboxRequest { network: network.into(), ..Default::default() }
 }
 
@@ -140,7 +140,10 @@ async fn an_answer_tells_what_the_execution_did_on_the_network_and_what_was_deni
     let usage = got.into_inner().usage.expect("usage");
     assert_eq!((usage.connections, usage.connections_denied), (2, 1));
     assert_eq!((usage.network_bytes_up, usage.network_bytes_down), (6, 6));
-    let timeline = client.sandboxes.timeline(v1::SandboxTimelineRequest { sandbox: id.clone() }).await;
+    let timeline = client
+        .sandboxes
+        .timeline(v1::SandboxTimelineRequest { sandbox: id.clone(), ..Default::default() })
+        .await;
     let entries = timeline.expect("a timeline").into_inner().entries;
     assert_eq!((entries[1].connections, entries[1].connections_denied), (2, 1));
     let told = connections(&mut client, &id).await;

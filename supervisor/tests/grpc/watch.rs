@@ -107,7 +107,7 @@ async fn the_timeline_has_every_call_with_its_cost_and_outlives_the_sandbox() {
     let place = Place::with(Wishes { service, ..Wishes::default() }).await;
     let mut client = place.client().await;
     let (id, _) = place.sandbox(&mut client).await;
-    let timeline = || v1::SandboxTimelineRequest { sandbox: id.clone() };
+    let timeline = || v1::SandboxTimelineRequest { sandbox: id.clone(), ..Default::default() };
     client.sandboxes.execute(shell(&id, "true")).await.expect("ran");
     client.sandboxes.execute(shell(&id, "true")).await.expect("ran");
     let request = v1::ExecuteRequest { stdin: "12345".into(), ..shell(&id, "cat; fail 2") };

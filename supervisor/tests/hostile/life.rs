@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rekindle::engine::Operation;
 use rekindle::engine::fake::{FakeControl, Fault};
 use rekindle::service::{
-    Caller, Choice, CreateSpec, EndReason, ErrorKind, Quotas, SandboxId, SandboxState, Scopes, ServiceError,
+    Caller, CreateSpec, EndReason, ErrorKind, Quotas, SandboxId, SandboxState, Scopes, ServiceError,
 };
 use rekindle_fake_guest::Guest;
 use rekindle_fake_host::MEMORY_MIB;
@@ -90,9 +90,7 @@ impl World {
             token: Some(tenant.into()),
             scopes: Scopes { admin: false, ..Scopes::ALL },
             quotas: Quotas { sandboxes: Some(QUOTA), ..Quotas::default() },
-            networks: Choice::All,
-            gateway: Choice::All,
-            root: true,
+            ..Caller::local()
         };
         let callers = TENANTS.iter().map(|tenant| caller(tenant)).collect();
         let place = Place::new(0, 0).await;

@@ -284,3 +284,27 @@ async fn turns_a_result_and_a_diagnosis_are_there_in_json() {
     let got = done(&place, "Sandboxes/Get", &json!({ "sandbox": made["id"] })).await;
     assert_eq!(got["result"], json!({ "path": "/tmp/r", "exists": true }));
 }
+
+#[tokio::test]
+async fn a_trace_and_a_step_come_in_the_same_headers() {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let place = Place::new().await;
+    let id = sandbox(&place).await;
+    let parent = format!("00-{TRACE}-00f067aa0ba902b7-01");
+    let run = json!({ "sandbox": id, "program": { "shell": "echo hi" } }).to_string();
+    let ask = |step: &'static str| {
+        let (place, run, parent) = (&place, run.clone(), parent.clone());
+        async move {
+            let headers = [("traceparent", &*parent), ("rekindle-step", step)];
+            call_with(place, "Sandboxes/Execute", run, &headers).await
+        }
+    };
+    assert_eq!(ask("plan").await.status, StatusCode::OK);
+    let long = ask("a step whose name is longer than any name of a step that is taken").await;
+    assert_eq!(reason(&long.body), ("invalid_argument", "INVALID_REQUEST"));
+    let told = done(&place, "Sandboxes/Timeline", &json!({ "trace": TRACE })).await;
+    let entry = &told["entries"][0];
+    assert_eq!((&entry["trace"], &entry["step"]), (&json!(TRACE), &json!("plan")), "{told}");
+    assert_eq!((&entry["sandbox"], told["entries"].as_array().map(Vec::len)), (&json!(id), Some(1)));
+    assert_eq!((&told["steps"][0]["step"], &told["steps"][0]["executions"]), (&json!("plan"), &json!("1")));
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use rekindle::agent::Program;
-use rekindle::service::{Caller, Choice, ExecuteSpec, Quotas, Scopes};
+use rekindle::service::{Caller, ExecuteSpec, Scopes};
 use serde_json::{Value, json};
 
 use crate::place::{Place, Wishes, in_time};
@@ -122,10 +122,7 @@ async fn a_call_under_way_is_not_cut_off_by_the_pause_at_the_timeout() {
         tenant: "acme".into(),
         token: Some("good".into()),
         scopes: Scopes { admin: false, ..Scopes::ALL },
-        quotas: Quotas::default(),
-        networks: Choice::All,
-        gateway: Choice::All,
-        root: true,
+        ..Caller::local()
     };
     let spec = ExecuteSpec {
         program: Program::Shell("sleep 1500; echo done".into()),

@@ -12,7 +12,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rekindle::config::tokens::Scope;
 use rekindle::http::FrontOptions;
-use rekindle::service::{Caller, Choice, CreateSpec, Quotas, Scopes};
+use rekindle::service::{Caller, CreateSpec, Scopes};
 use rekindle_fake_guest::Guest;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
@@ -330,10 +330,7 @@ async fn an_open_connection_keeps_a_sandbox_from_being_idle() {
         tenant: "acme".into(),
         token: Some("good".into()),
         scopes: Scopes { admin: false, ..Scopes::ALL },
-        quotas: Quotas::default(),
-        networks: Choice::All,
-        gateway: Choice::All,
-        root: true,
+        ..Caller::local()
     };
     let idle_timeout = Some(Duration::from_millis(700));
     let spec = CreateSpec { idle_timeout, public_ports: true, ..CreateSpec::default() };

@@ -156,7 +156,8 @@ async fn a_caller_that_hangs_up_kills_its_program() {
     }
     let mut client = place.client().await;
     in_time("it is killed", async {
-        let request = || rekindle_api::v1::SandboxTimelineRequest { sandbox: sandbox.clone() };
+        let request =
+            || rekindle_api::v1::SandboxTimelineRequest { sandbox: sandbox.clone(), ..Default::default() };
         loop {
             let told = client.sandboxes.timeline(request()).await.expect("told").into_inner().entries;
             if told.iter().any(|entry| entry.call == "execute" && cancelled(entry)) {

@@ -96,7 +96,7 @@ async fn a_call_that_is_cancelled_kills_its_program() {
     session.send(format!("{cancel}\n").as_bytes()).await;
     in_time("it is killed", async {
         let timeline = |mut client: rekindle_api::client::Client, sandbox: String| async move {
-            let request = rekindle_api::v1::SandboxTimelineRequest { sandbox };
+            let request = rekindle_api::v1::SandboxTimelineRequest { sandbox, ..Default::default() };
             client.sandboxes.timeline(request).await.expect("told").into_inner().entries
         };
         let client = place.client().await;

@@ -45,8 +45,8 @@ pub enum RemoteCommand {
     Ps(On<PsOptions>),
     /// Show everything about a sandbox
     Inspect(On<OneOptions>),
-    /// Show every call to a sandbox with its outcome and cost
-    Timeline(On<OneOptions>),
+    /// Show every call to a sandbox, or of a trace, with its outcome and cost
+    Timeline(On<TimelineOptions>),
     /// Show what a sandbox connects to, and what was denied
     Egress(On<EgressOptions>),
     /// Put a sandbox under another network policy
@@ -104,6 +104,20 @@ pub struct ServerOptions {
     /// PEM of that certificate's key
     #[arg(long, value_name = "FILE", env = "REKINDLE_CLIENT_KEY", requires = "client_cert")]
     pub client_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub origin: OriginOptions,
+}
+
+/// What the calls are part of, for `timeline --trace`, the audit log, logs and traces.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Trace")]
+pub struct OriginOptions {
+    /// The trace: its id (32 hexadecimal digits) or a traceparent; TRACEPARENT of the environment when left out
+    #[arg(long, value_name = "TRACE")]
+    pub trace: Option<String>,
+    /// The step of it, such as plan
+    #[arg(long, value_name = "NAME", env = "REKINDLE_STEP")]
+    pub step: Option<String>,
 }
 
 /// Options of `exec`.
@@ -265,6 +279,17 @@ pub struct PsOptions {
 pub struct OneOptions {
     /// The sandbox: its id, or as much of it as no other begins with
     pub sandbox: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `timeline`.
+#[derive(Debug, Args)]
+pub struct TimelineOptions {
+    /// The sandbox: its id, or as much of it as no other begins with; all sandboxes with --trace
+    #[arg(required_unless_present = "trace")]
+    pub sandbox: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

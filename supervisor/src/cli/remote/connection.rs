@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use rekindle::config::Dirs;
+use rekindle::telemetry::{Origin, Step};
 use rekindle_api::client::{Client, Connection, Target};
 
+use super::origin;
 use crate::cli::args::ServerOptions;
 
 /// Where root's server listens.
@@ -23,7 +25,11 @@ pub async fn connect(options: &ServerOptions) -> anyhow::Result<Client> {
 pub async fn open(options: &ServerOptions) -> anyhow::Result<(Connection, Option<String>)> {
     let target = target(options)?;
     let token = token(options)?;
-    Ok((Connection::open(&target).await?, token))
+    let inherited = std::env::var("TRACEPARENT").ok();
+    let Origin { trace, step } = origin::origin(&options.origin, inherited.as_deref())?;
+    let trace = trace.map(|trace| trace.to_string());
+    let connection = Connection::open(&target).await?;
+    Ok((connection.part_of(trace.as_deref(), step.as_ref().map(Step::as_str))?, token))
 }
 
 fn target(options: &ServerOptions) -> anyhow::Result<Target> {

@@ -47,6 +47,9 @@ fn line(connection: &Connection) -> String {
     };
     line.push_str("  ");
     line.push_str(&about);
+    if !connection.step.is_empty() {
+        line.push_str(&format!(", step {}", connection.step));
+    }
     escape::text(&line)
 }
 
@@ -83,12 +86,13 @@ mod tests {
             host: "pypi.org".into(),
             bytes_up: 512,
             bytes_down: 2048,
+            step: "plan".into(),
             state: Some(State::Closed(closed)),
             ..denied
         };
         assert_eq!(
             line(&served),
-            "2023-11-14 22:13:20  -       closed  pypi.org:443  512 B up, 2.0 KiB down, rule tls pypi.org:443"
+            "2023-11-14 22:13:20  -       closed  pypi.org:443  512 B up, 2.0 KiB down, rule tls pypi.org:443, step plan"
         );
     }
 }

@@ -18,6 +18,7 @@ mod kill;
 mod ls;
 mod mcp;
 mod network;
+mod origin;
 mod pause;
 pub(super) mod print;
 mod prompt;
@@ -60,7 +61,10 @@ pub async fn remote(command: RemoteCommand) -> anyhow::Result<u8> {
         RemoteCommand::Describe(on) => describe::describe(connect(&on.server).await?, on.options).await,
         RemoteCommand::Ps(on) => ps::ps(connect(&on.server).await?, on.options).await,
         RemoteCommand::Inspect(on) => inspect::inspect(connect(&on.server).await?, on.options).await,
-        RemoteCommand::Timeline(on) => timeline::timeline(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Timeline(on) => {
+            let trace = on.server.origin.trace.as_deref().map(origin::trace_id).transpose()?;
+            timeline::timeline(connect(&on.server).await?, trace, on.options).await
+        }
         RemoteCommand::Egress(on) => egress::egress(connect(&on.server).await?, on.options).await,
         RemoteCommand::Network(on) => network::network(connect(&on.server).await?, on.options).await,
         RemoteCommand::Pause(on) => pause::pause(connect(&on.server).await?, on.options).await,

@@ -8,6 +8,7 @@ use prost_reflect::MethodDescriptor;
 
 use super::request::{self, Trouble};
 use super::{Api, METHODS, answer};
+use crate::door::origin;
 use crate::http::connect::{self, ConnectError};
 
 /// Whether a request has one message or frames of them, and its answer likewise.
@@ -78,7 +79,7 @@ fn method(api: &Api, path: &str) -> Option<MethodDescriptor> {
     service.methods().find(|known| known.name() == method)
 }
 
-/// The same call in gRPC: who calls, how long it may take, and the connection it came on.
+/// The same call in gRPC: who calls, what it is part of, how long it may take, and the connection it came on.
 fn grpc(parts: Parts, body: Body) -> Result<Request<Body>, ConnectError> {
     let timeout = connect::timeout(&parts.headers)?;
     let mut asked = Request::new(body);
@@ -91,6 +92,11 @@ fn grpc(parts: Parts, body: Body) -> Result<Request<Body>, ConnectError> {
     headers.insert(TE, HeaderValue::from_static("trailers"));
     if let Some(shown) = parts.headers.get(AUTHORIZATION) {
         headers.insert(AUTHORIZATION, shown.clone());
+    }
+    for name in [origin::TRACEPARENT, origin::STEP] {
+        for value in parts.headers.get_all(name) {
+            headers.append(name, value.clone());
+        }
     }
     if let Some(timeout) = timeout {
         // gRPC has eight digits for it.

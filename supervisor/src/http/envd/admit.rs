@@ -28,7 +28,7 @@ pub(super) fn by_token(
     sandbox: &str,
     parts: &Parts,
 ) -> Result<Call, HttpRefusal> {
-    let mut call = front.admit(method, &parts.extensions, shown(front, sandbox, &parts.headers))?;
+    let mut call = front.admit(method, parts.into(), shown(front, sandbox, &parts.headers))?;
     call.record.about(sandbox);
     Ok(call)
 }
@@ -56,7 +56,7 @@ pub(super) async fn for_file(
     let unauthorized = |what: &str| HttpRefusal::new(StatusCode::UNAUTHORIZED, what);
     let refuse = |what: &str| {
         // The record is begun for the audit's sake: who is refused is written down.
-        let _ = front.admit(method, &parts.extensions, Err(Refused::Malformed));
+        let _ = front.admit(method, parts.into(), Err(Refused::Malformed));
         Err(unauthorized(what))
     };
     if signed.signature.is_none() {
@@ -71,7 +71,7 @@ pub(super) async fn for_file(
         None => {}
         Some(_) => return refuse("signature is already expired"),
     }
-    let mut call = front.admit(method, &parts.extensions, front.calls.authenticator.by_id(&token))?;
+    let mut call = front.admit(method, parts.into(), front.calls.authenticator.by_id(&token))?;
     call.record.about(&sandbox);
     Ok((sandbox, call))
 }

@@ -21,7 +21,7 @@ pub(super) fn by_token(
     sandbox: &str,
     parts: &Parts,
 ) -> Result<Call, HttpRefusal> {
-    let mut call = front.admit(method, &parts.extensions, shown(front, sandbox, parts))?;
+    let mut call = front.admit(method, parts.into(), shown(front, sandbox, parts))?;
     call.record.about(sandbox);
     Ok(call)
 }

@@ -8,7 +8,7 @@ use super::METHOD;
 use crate::door::{Admitted, CallRecord, Refused, Standing};
 use crate::http::access::Purpose;
 use crate::http::envd::gone;
-use crate::http::front::{Call, Front};
+use crate::http::front::{Asking, Call, Front};
 use crate::http::refusal::json_response;
 use crate::service::{Caller, Visitor};
 
@@ -37,6 +37,7 @@ pub(super) fn visitor(
     request: &Request<Body>,
 ) -> Result<Admission, Box<Response<Body>>> {
     let (headers, extensions) = (request.headers(), request.extensions());
+    let asking = Asking { headers, extensions };
     let public = front.service.is_public(sandbox);
     let mut admission = match (shown(front, sandbox, headers), public) {
         (Err(_), Some(true)) => {
@@ -45,12 +46,12 @@ pub(super) fn visitor(
         }
         (Err(refused), public) => {
             // Begun for the audit's sake: who is refused is written down.
-            let _ = front.admit(METHOD, extensions, Err(refused));
+            let _ = front.admit(METHOD, asking, Err(refused));
             let response = public.map_or_else(|| gone(sandbox), |_| secured(sandbox, headers));
             return Err(Box::new(response));
         }
         (Ok(admitted), _) => {
-            let call = front.admit(METHOD, extensions, Ok(admitted));
+            let call = front.admit(METHOD, asking, Ok(admitted));
             let Call { record, caller, standing } =
                 call.map_err(|refusal| Box::new(refusal.into_response()))?;
             Admission { record, standing, caller: Some(caller) }

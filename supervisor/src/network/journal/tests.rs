@@ -10,7 +10,12 @@ fn denial(host: &str) -> Denial {
 }
 
 fn asked(execution: u64) -> Asked {
-    Asked { execution, host: "example.com".into(), port: 443, policy: "build".into() }
+    Asked {
+        owner: Owner { execution, ..Owner::default() },
+        host: "example.com".into(),
+        port: 443,
+        policy: "build".into(),
+    }
 }
 
 fn open() -> ConnectionState {
@@ -19,7 +24,7 @@ fn open() -> ConnectionState {
 
 /// Decides as a connection does: it is whose it says it is only where the host knows of it.
 fn decide(journal: &Arc<Journal>, claimed: u64, state: ConnectionState) -> (OpenConnection, Arc<Traffic>) {
-    let (execution, sums) = journal.owner(claimed);
+    let Owner { execution, sums, .. } = journal.owner(claimed);
     let traffic = Arc::new(Traffic::new(Arc::new(Spent::default()), sums));
     (journal.decided(asked(execution), Arc::clone(&traffic), state), traffic)
 }
@@ -47,7 +52,11 @@ fn executions_are_counted_apart_and_what_nobody_began_is_nobodys() {
     assert_eq!(journal.end(2), NetworkSummary::default(), "it is told once");
     assert_eq!(journal.counts(), (6, 4, 1));
     assert!(journal.lock().executions.is_empty(), "a stranger's number takes room");
-    assert_eq!((journal.owner(1).0, journal.owner(3).0), (0, 0), "what has ended, or never was, is nobody's");
+    assert_eq!(
+        (journal.owner(1).execution, journal.owner(3).execution),
+        (0, 0),
+        "what has ended, or never was, is nobody's"
+    );
 }
 
 #[test]

@@ -23,7 +23,8 @@ impl Service {
         let (sandbox, job) = self.job(caller, sandbox, execution)?;
         let signal = signal_number(signal)?;
         job.check_runs()?;
-        let call = Call::begin(self, sandbox.clone(), "signal", &format!("{} {signal}", job.id))?;
+        let call =
+            Call::begin(self, sandbox.clone(), &caller.origin, "signal", &format!("{} {signal}", job.id))?;
         let sent = call.wait(sandbox.agent().signal(job.number, signal, everyone, PROMPT)).await;
         call.done(&sent);
         sent
@@ -46,7 +47,8 @@ impl Service {
         }
         job.check_runs()?;
         // A window that is drawn larger has many sizes on the way.
-        let call = Call::begin(self, sandbox.clone(), "resize", &job.id.to_string())?.unremembered();
+        let call = Call::begin(self, sandbox.clone(), &caller.origin, "resize", &job.id.to_string())?;
+        let call = call.unremembered();
         let resized = call.wait(sandbox.agent().resize(job.number, size, PROMPT)).await;
         call.done(&resized);
         resized

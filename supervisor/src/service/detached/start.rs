@@ -11,6 +11,7 @@ use crate::service::error::ServiceError;
 use crate::service::program::{ExecuteSpec, Input};
 use crate::service::registry::Service;
 use crate::service::timeline::subject;
+use crate::telemetry::Origin;
 
 /// Longest name a caller gives a program.
 const MAX_TAG: usize = 256;
@@ -80,9 +81,11 @@ impl Service {
         ServiceError::bound("the length of the tag", length as u64, MAX_TAG as u64)?;
         let place = sandbox.lock().jobs.place()?;
         let about = tag.clone().filter(|_| hidden).unwrap_or_else(|| spec.about());
-        // The server's own programs are nobody's turn.
-        let begin = if hidden { Call::begin } else { Call::begin_turn };
-        let mut call = begin(self, sandbox.clone(), "execute_detached", &about)?;
+        // The server's own programs are nobody's turn, and serve one step after the other.
+        let mut call = match hidden {
+            true => Call::begin(self, sandbox.clone(), &Origin::default(), "execute_detached", &about)?,
+            false => Call::begin_turn(self, sandbox.clone(), &caller.origin, "execute_detached", &about)?,
+        };
         let id = sandbox.next_execution();
         call.execution(id);
         request.label = id.0;

@@ -10,12 +10,14 @@ use super::context::Context;
 use super::events::{CodeError, CodeEvent, Said, read};
 use super::frames::{Frame, Frames, Text};
 use crate::agent::{ExecutionClock, GuestUser, Outcome, OutputStream};
+use crate::network::NetworkSummary;
 use crate::service::caller::Caller;
 use crate::service::detached::{AttachEvent, Attachment, DetachedSpec};
 use crate::service::error::ServiceError;
 use crate::service::id::ExecutionId;
 use crate::service::program::{ExecuteSpec, Input};
 use crate::service::registry::Service;
+use crate::service::sandbox::Sandbox;
 
 /// Messages larger than this
 const LARGE: usize = 256 * 1024;
@@ -39,6 +41,8 @@ pub(super) struct Driver {
     idle: bool,
     /// Held while a large message comes in.
     large: Option<(SemaphorePermit<'static>, tokio::time::Instant)>,
+    /// What it had done on the network when that run began.
+    before: NetworkSummary,
 }
 
 /// One of its streams.
@@ -89,7 +93,8 @@ impl Driver {
         let attached = service.start_attached(caller, sandbox, spec).await?;
         context.set_program(Some(attached.id()));
         let (streams, told) = (Default::default(), VecDeque::new());
-        Ok(Self { attached, streams, told, run: 0, idle: true, large: None })
+        let before = NetworkSummary::default();
+        Ok(Self { attached, streams, told, run: 0, idle: true, large: None, before })
     }
 
     pub(super) fn id(&self) -> ExecutionId {
@@ -118,7 +123,17 @@ impl Driver {
         // From here on the program waits for its reader; before, what it printed was nobody's.
         self.attached.set_held(true);
         let request = context.view.language.request(self.run, code, env);
+        let alive = service.alive(caller, sandbox)?;
+        let journal = alive.gate.journal();
+        // What the program connects to from here on is of this call.
+        journal.set_origin(self.id().0, caller.origin.clone());
+        self.before = journal.so_far(self.id().0);
         service.send_input(caller, sandbox, &self.id().to_string(), request, false).await
+    }
+
+    /// What it has done on the network since it was asked to run the last code.
+    pub(super) fn network(&self, sandbox: &Sandbox) -> NetworkSummary {
+        sandbox.gate.journal().so_far(self.id().0).since(&self.before)
     }
 
     /// What it tells next. Can be abandoned and called again without losing anything.

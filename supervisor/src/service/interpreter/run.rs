@@ -88,7 +88,7 @@ impl Service {
             ));
         }
         let place = context.place()?;
-        let call = Call::begin_turn(self, Arc::clone(&alive), "run_code", code)?;
+        let call = Call::begin_turn(self, Arc::clone(&alive), &caller.origin, "run_code", code)?;
         let slot = Arc::clone(&context.slot);
         let slot = call.wait(async move { Ok(slot.lock_owned().await) }).await;
         let begun = async {
@@ -259,7 +259,17 @@ impl CodeRun {
         Ok(Some(CodeEvent::Error(error)))
     }
 
+    /// Remembers what the code did on the network, while its context is not yet another's.
+    fn note_network(&mut self) {
+        let driver = self.held.as_ref().and_then(|held| held.slot.driver.as_ref());
+        if let (Some(driver), Some(call)) = (driver, &mut self.call) {
+            let network = driver.network(call.sandbox());
+            call.note(|entry| entry.note_network(&network));
+        }
+    }
+
     fn finish(&mut self, result: &Result<(), ServiceError>) {
+        self.note_network();
         // The context is the next one's before the timeline tells of the end.
         self.held = None;
         if let Some(call) = self.call.take() {
@@ -270,6 +280,7 @@ impl CodeRun {
 
 impl Drop for CodeRun {
     fn drop(&mut self) {
+        self.note_network();
         if let Some(held) = self.held.take() {
             tokio::spawn(held.recover());
         }

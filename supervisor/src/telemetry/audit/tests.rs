@@ -14,6 +14,8 @@ fn entry(method: &str) -> Entry<'_> {
         sandbox: None,
         decision: Decision::Denied,
         reason: Some("scope"),
+        trace: None,
+        step: None,
         peer: Some("127.0.0.1:5"),
         left_out: None,
     }

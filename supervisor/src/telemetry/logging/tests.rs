@@ -66,7 +66,13 @@ async fn our_spans_reach_a_collector_and_those_of_others_do_not() {
     let settings =
         TelemetrySection { otlp_endpoint: Some(format!("http://{address}")), ..TelemetrySection::default() };
     let (layers, logging) = Logging::layers(&settings).expect("right");
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().expect("a trace");
+    let origin = crate::telemetry::Origin { trace: Some(trace), step: None };
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layers), || {
+        let call = tracing::info_span!(target: "rekindle::service", "a-call");
+        origin.adopt(&call);
+        call.in_scope(|| {});
+        drop(call);
         tracing::info_span!(target: "h2::client", "a-foreign-span").in_scope(|| {});
         tracing::info_span!(target: "rekindle::service", "a-span-of-ours").in_scope(|| {});
     });
@@ -85,6 +91,9 @@ async fn our_spans_reach_a_collector_and_those_of_others_do_not() {
             all.extend_from_slice(&piece[..count]);
         }
         assert!(!has(&all, b"a-foreign-span"));
+        // A call is in its caller's trace, below its caller's span.
+        assert!(has(&all, &0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736_u128.to_be_bytes()));
+        assert!(has(&all, &0x00f0_67aa_0ba9_02b7_u64.to_be_bytes()));
         all
     });
     // Sends what waits.

@@ -11,6 +11,10 @@ pub struct Connection {
     number: u64,
     #[serde(skip_serializing_if = "String::is_empty")]
     execution: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    trace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    step: String,
     host: String,
     port: u32,
     policy: String,
@@ -59,6 +63,8 @@ impl From<v1::Connection> for Connection {
         Self {
             number: from.number,
             execution: from.execution,
+            trace: from.trace,
+            step: from.step,
             host: from.host,
             port: from.port,
             policy: from.policy,

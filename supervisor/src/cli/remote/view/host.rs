@@ -1,9 +1,9 @@
-//! Facts about a host: templates, fill levels, sums, and the past of a sandbox.
+//! Facts about a host: templates, fill levels, sums.
 
 use rekindle_api::v1;
 use serde::Serialize;
 
-use super::{moment, seconds, word};
+use super::{moment, seconds};
 
 /// A template.
 #[derive(Debug, Serialize)]
@@ -69,33 +69,6 @@ pub struct TenantUsage {
     network_bytes_up: u64,
     network_bytes_down: u64,
     gateway_cost: u64,
-}
-
-/// What happened in a sandbox.
-#[derive(Debug, Serialize)]
-pub struct Timeline {
-    entries: Vec<Entry>,
-    dropped: u64,
-}
-
-/// One call.
-#[derive(Debug, Serialize)]
-struct Entry {
-    call: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    execution: String,
-    subject: String,
-    started_at: Option<String>,
-    duration: Option<String>,
-    outcome: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu_time: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memory_peak_bytes: Option<u64>,
-    bytes_in: u64,
-    bytes_out: u64,
-    connections: u64,
-    connections_denied: u64,
 }
 
 impl From<v1::Template> for Template {
@@ -167,31 +140,6 @@ impl From<v1::TenantUsage> for TenantUsage {
             network_bytes_up: from.network_bytes_up,
             network_bytes_down: from.network_bytes_down,
             gateway_cost: from.gateway_cost,
-        }
-    }
-}
-
-impl From<v1::SandboxTimelineResponse> for Timeline {
-    fn from(from: v1::SandboxTimelineResponse) -> Self {
-        Self { entries: from.entries.into_iter().map(Entry::from).collect(), dropped: from.dropped }
-    }
-}
-
-impl From<v1::TimelineEntry> for Entry {
-    fn from(from: v1::TimelineEntry) -> Self {
-        Self {
-            call: from.call,
-            execution: from.execution,
-            subject: from.subject,
-            started_at: moment(from.started_at),
-            duration: seconds(from.duration),
-            outcome: word::outcome(from.outcome.as_ref()),
-            cpu_time: seconds(from.cpu_time),
-            memory_peak_bytes: from.memory_peak_bytes,
-            bytes_in: from.bytes_in,
-            bytes_out: from.bytes_out,
-            connections: from.connections,
-            connections_denied: from.connections_denied,
         }
     }
 }

@@ -8,13 +8,15 @@ mod host;
 mod job;
 mod sandbox;
 mod time;
+mod timeline;
 mod word;
 
 pub use self::code::{CodeContext, CodeError, CodeResult};
 pub use self::connection::{Connection, Denial, connection_state};
 pub use self::file::File;
-pub use self::host::{Status, Template, TenantUsage, Timeline};
+pub use self::host::{Status, Template, TenantUsage};
 pub use self::job::Job;
 pub use self::sandbox::{Event, Sandbox};
 pub use self::time::{moment, seconds};
+pub use self::timeline::Timeline;
 pub use self::word::{code_language, end_reason, event, job_state, on_timeout, outcome, start, state};
