@@ -31,7 +31,7 @@ def calls() -> list[c.Call[Any]]:
     e: Any = EVERYTHING
     return [
         c.create(e), c.get("s"), c.pause("s", True), c.resume("s"), c.destroy("s"), c.set_timeout("s", 1, 0, "pause_until_used"),
-        c.set_network("s", "n"), c.timeline("s"), c.sandboxes({"a": "b"}, True, "p"), c.templates(),
+        c.set_network("s", "n"), c.timeline("s", "t"), c.sandboxes({"a": "b"}, True, "p"), c.templates(),
         c.execute(_sync.Result, "s", ["true"], o), c.execute(_sync.Result, "s", c.Code("node", "1"), o),
         c.execute_stream(_sync.Event, "s", "true", o), c.start("s", "true", o, True, (24, 80)), c.executions("s"),
         c.attach(_async.AsyncEvent, "s", "e", True), c.wait(_async.AsyncResult, "s", "e"), c.signal("s", "e", 9, True),

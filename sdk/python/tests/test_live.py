@@ -38,6 +38,23 @@ def test_every_end_is_a_result(client: Client) -> None:
     assert ended[0].end is not None and ended[0].end.reason is rekindle.EndReason.DESTROYED
 
 
+def test_a_trace_is_told_by_its_steps(client: Client) -> None:
+    trace = os.urandom(15).hex() + "01"
+    with Sandbox(client=client) as sandbox, rekindle.step("plan", trace=trace):
+        sandbox.execute("echo one")
+        sandbox.write_file("p", b"content")
+        with rekindle.step("act"):
+            sandbox.execute("fail 3")
+    told = client.timeline(trace)
+    assert [(entry.step, entry.call, entry.sandbox) for entry in told.entries] == [
+        ("plan", "execute", sandbox.id),
+        ("plan", "upload", sandbox.id),
+        ("act", "execute", sandbox.id),
+    ]
+    sums = [(step.step, step.calls, step.executions, step.failures, step.bytes_in) for step in told.steps]
+    assert sums == [("plan", 2, 1, 0, 7), ("act", 1, 1, 1, 0)]
+
+
 def test_errors_have_classes_and_reasons(client: Client) -> None:
     with pytest.raises(rekindle.NotFoundError) as unknown:
         client.sandbox("sb-none").info()

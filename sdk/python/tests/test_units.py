@@ -157,6 +157,56 @@ def test_a_call_is_repeated_only_where_the_error_says_so() -> None:
     assert int(seen[0].headers["connect-timeout-ms"]) <= 1000
 
 
+def test_calls_are_part_of_the_block_they_are_made_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    parent = f"00-{trace}-00f067aa0ba902b7-01"
+    monkeypatch.delenv("TRACEPARENT", raising=False)
+    transport, seen = answering((200, {"id": "sb-1"}))
+
+    def told() -> tuple[str | None, str | None]:
+        return seen[-1].headers.get("traceparent"), seen[-1].headers.get("rekindle-step")
+
+    with rekindle.Client("https://h", transport=transport) as client:
+        client.templates()
+        assert told() == (None, None)
+        with rekindle.step("plan", trace=parent):
+            client.templates()
+            assert told() == (parent, "plan")
+            with rekindle.step("act"):
+                client.templates()
+                assert told() == (parent, "act")
+            client.templates()
+            assert told() == (parent, "plan")
+        with rekindle.step(trace=trace):
+            client.templates()
+            sent, name = told()
+            assert sent is not None and sent.startswith(f"00-{trace}-") and name is None
+        monkeypatch.setenv("TRACEPARENT", parent)
+        client.templates()
+        assert told() == (parent, None)
+        monkeypatch.setenv("TRACEPARENT", "nonsense")
+        client.templates()
+        assert told() == (None, None)
+    for wrong in ("", " ", "a\nb", "é", "x" * 65):
+        with pytest.raises(ValueError, match="use "), rekindle.step(wrong):
+            pass
+    with pytest.raises(ValueError, match="use "), rekindle.step("plan", trace="x"):
+        pass
+
+    async def at_once() -> None:
+        async def use(client: rekindle.AsyncClient, name: str) -> None:
+            with rekindle.step(name):
+                await asyncio.sleep(0)
+                await client.sandbox(name).execute("true")
+
+        async with rekindle.AsyncClient("https://h", transport=transport) as client:
+            await asyncio.gather(*(use(client, name) for name in ("a", "b", "c")))
+
+    asyncio.run(at_once())
+    sandboxes = [(json.loads(request.content)["sandbox"], request.headers["rekindle-step"]) for request in seen[-3:]]
+    assert all(sandbox == name for sandbox, name in sandboxes), "tasks do not mix"
+
+
 def test_a_sandbox_is_made_once_and_ended_once() -> None:
     transport, seen = answering((200, {"id": "sb-1"}))
     client = rekindle.Client("https://h", transport=transport)

@@ -23,6 +23,7 @@ from ._errors import (
     ServerError,
     WrongStateError,
 )
+from ._origin import step
 from ._sync import Client, Event, Execution, Result, Sandbox
 from ._types import (
     Connection,
@@ -52,6 +53,7 @@ from ._types import (
     Template,
     Timeline,
     TimelineEntry,
+    TimelineStep,
 )
 from ._version import __version__
 
@@ -114,6 +116,8 @@ __all__ = [
     "Template",
     "Timeline",
     "TimelineEntry",
+    "TimelineStep",
     "WrongStateError",
     "__version__",
+    "step",
 ]

@@ -129,6 +129,10 @@ class AsyncClient:
         """What sandboxes can be made from."""
         return (await self.call(c.templates())).templates
 
+    async def timeline(self, trace: str) -> t.Timeline:
+        """What happened in a trace, named by the 32 digits of its id, in all sandboxes; with sums by its steps."""
+        return await self.call(c.timeline("", trace))
+
     async def call(self, call: c.Call[T], deadline: float | None = None) -> T:
         """Makes a call with one answer. It is repeated where its error says so, and only there."""
         began, tried = time.monotonic(), 0

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import BinaryIO, Generic, TypedDict, TypeVar, Union
 
 from . import _code as code
+from . import _origin
 from . import _types as t
 from ._errors import DeadlineError, ProtocolError, RekindleError, error_of
 from ._version import __version__
@@ -164,7 +165,7 @@ def call_headers(
     deadline: float | None, kind: str = "application/json", length: int | None = None
 ) -> dict[str, str]:
     """What one call carries besides."""
-    own = {"content-type": kind}
+    own = {"content-type": kind, **_origin.headers()}
     if length is not None:
         own["content-length"] = str(length)
     if deadline is not None:
@@ -273,8 +274,8 @@ def connections(sandbox: str, follow: bool) -> Stream[t.Connection]:
     return Stream("Network/Connections", fields(sandbox=sandbox, follow=follow), _reader(t.Connection))
 
 
-def timeline(sandbox: str) -> Call[t.Timeline]:
-    return Call("Sandboxes/Timeline", fields(sandbox=sandbox), _reader(t.Timeline))
+def timeline(sandbox: str, trace: str = "") -> Call[t.Timeline]:
+    return Call("Sandboxes/Timeline", fields(sandbox=sandbox, trace=trace), _reader(t.Timeline))
 
 
 def sandboxes(metadata: Mapping[str, str] | None, include_ended: bool, page_token: str) -> Call[t.SandboxPage]:

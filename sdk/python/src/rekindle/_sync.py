@@ -128,6 +128,10 @@ class Client:
         """What sandboxes can be made from."""
         return (self.call(c.templates())).templates
 
+    def timeline(self, trace: str) -> t.Timeline:
+        """What happened in a trace, named by the 32 digits of its id, in all sandboxes; with sums by its steps."""
+        return self.call(c.timeline("", trace))
+
     def call(self, call: c.Call[T], deadline: float | None = None) -> T:
         """Makes a call with one answer. It is repeated where its error says so, and only there."""
         began, tried = time.monotonic(), 0

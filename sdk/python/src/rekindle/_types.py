@@ -440,15 +440,45 @@ class TimelineEntry:
     bytes_out: int = wire("bytes_out", w.UINT64)
     connections: int = wire("connections", w.UINT64)
     connections_denied: int = wire("connections_denied", w.UINT64)
+    sandbox: str = wire("sandbox", w.STRING)
+    #: The trace, the caller's span of it, and the step that it is part of.
+    trace: str = wire("trace", w.STRING)
+    span: str = wire("span", w.STRING)
+    step: str = wire("step", w.STRING)
+    network_up: int = wire("network_up", w.UINT64)
+    network_down: int = wire("network_down", w.UINT64)
+    gateway_cost: int = wire("gateway_cost", w.UINT64)
+
+
+@dataclasses.dataclass(frozen=True)
+class TimelineStep:
+    """What the calls of one step of a trace add up to; ``step`` is empty for those of none."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.TimelineStep"
+    step: str = wire("step", w.STRING)
+    calls: int = wire("calls", w.UINT64)
+    executions: int = wire("executions", w.UINT64)
+    failures: int = wire("failures", w.UINT64)
+    duration: float = wire("duration", w.SECONDS)
+    cpu_time: float = wire("cpu_time", w.SECONDS)
+    bytes_in: int = wire("bytes_in", w.UINT64)
+    bytes_out: int = wire("bytes_out", w.UINT64)
+    connections: int = wire("connections", w.UINT64)
+    connections_denied: int = wire("connections_denied", w.UINT64)
+    network_up: int = wire("network_up", w.UINT64)
+    network_down: int = wire("network_down", w.UINT64)
+    gateway_cost: int = wire("gateway_cost", w.UINT64)
 
 
 @dataclasses.dataclass(frozen=True)
 class Timeline:
-    """What happened in a sandbox, oldest first."""
+    """What happened in a sandbox, or in a trace, oldest first."""
 
     MESSAGE: ClassVar[str] = "rekindle.v1.SandboxTimelineResponse"
     entries: list[TimelineEntry] = wire("entries", w.many(TimelineEntry))
     dropped: int = wire("dropped", w.UINT64)
+    #: Of a trace, in the order of their first calls.
+    steps: list[TimelineStep] = wire("steps", w.many(TimelineStep))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -507,3 +537,6 @@ class Connection:
     closed: ConnectionClosed | None = wire("closed", w.message(ConnectionClosed))
     denied: NetworkDenial | None = wire("denied", w.message(NetworkDenial))
     failed: ConnectionFailed | None = wire("failed", w.message(ConnectionFailed))
+    #: The trace and the step that the call of its execution is part of.
+    trace: str = wire("trace", w.STRING)
+    step: str = wire("step", w.STRING)
