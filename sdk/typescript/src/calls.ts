@@ -134,8 +134,8 @@ export function connections(sandbox: string, follow: boolean): StreamCall<t.Conn
   return several("Network/Connections", fields({ sandbox, follow }), t.connection);
 }
 
-export function timeline(sandbox: string): Call<t.Timeline> {
-  return one("Sandboxes/Timeline", { sandbox }, t.timeline);
+export function timeline(sandbox: string, trace?: string): Call<t.Timeline> {
+  return one("Sandboxes/Timeline", fields({ sandbox, trace }), t.timeline);
 }
 
 export function sandboxes(

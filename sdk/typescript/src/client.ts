@@ -6,9 +6,10 @@ import * as config from "./config.js";
 import { Watch, patience, pause, streamsBodies } from "./http.js";
 import type { Fetch } from "./http.js";
 import type { CallOptions, CreateOptions } from "./options.js";
+import { inherited, stepName, traceparent } from "./origin.js";
 import { Sandbox } from "./sandbox.js";
 import { Stream } from "./stream.js";
-import type { SandboxInfo, Template } from "./types.js";
+import type { SandboxInfo, Template, Timeline } from "./types.js";
 import { VERSION } from "./version.js";
 import { Frames, frame, joined, parse, utf8 } from "./wire.js";
 
@@ -20,6 +21,10 @@ export interface ClientOptions {
   token?: string;
   /** How often a call is repeated where its error says that it may be. */
   retries?: number;
+  /** The trace that its calls are part of: a `traceparent`, or the 32 digits of its id; else TRACEPARENT. */
+  trace?: string;
+  /** The step that its calls are part of. */
+  step?: string;
   /** In place of `fetch`: for sockets, certificates and proxies. */
   fetch?: Fetch;
 }
@@ -31,18 +36,36 @@ export type Content = readonly Bytes[] | AsyncIterable<Bytes>;
 
 /** A server. Many calls may be under way at once. */
 export class Client {
+  readonly #options: ClientOptions;
   readonly #url: string;
   readonly #headers: Record<string, string>;
   readonly #retries: number;
   readonly #fetch: Fetch | undefined;
 
   constructor(options: ClientOptions = {}) {
+    this.#options = options;
     this.#url = config.address(options.server, options.fetch !== undefined);
     const token = config.token(options.token);
     this.#headers = { "connect-protocol-version": "1", "user-agent": `rekindle-typescript/${VERSION}` };
     if (token !== undefined) this.#headers["authorization"] = `Bearer ${token}`;
+    const parent = options.trace === undefined ? inherited() : traceparent(options.trace);
+    if (parent !== undefined) this.#headers["traceparent"] = parent;
+    if (options.step !== undefined) this.#headers["rekindle-step"] = stepName(options.step);
     this.#retries = options.retries ?? c.RETRIES;
     this.#fetch = options.fetch;
+  }
+
+  /**
+   * The same server, for calls that are part of a step, and of a trace: a `traceparent` as W3C has it, or the 32 digits
+   * of its id, else the one there was before, else the variable TRACEPARENT.
+   */
+  step(name: string, options: { trace?: string } = {}): Client {
+    return new Client({ ...this.#options, trace: options.trace ?? this.#options.trace, step: name });
+  }
+
+  /** What happened in a trace, named by the 32 digits of its id, in all sandboxes; with sums by its steps. */
+  timeline(trace: string, options: CallOptions = {}): Promise<Timeline> {
+    return this.call(c.timeline("", trace), options);
   }
 
   /** Creates a sandbox. */

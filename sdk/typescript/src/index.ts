@@ -67,5 +67,6 @@ export type {
   Template,
   Timeline,
   TimelineEntry,
+  TimelineStep,
 } from "./types.js";
 export { VERSION } from "./version.js";

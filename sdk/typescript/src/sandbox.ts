@@ -65,6 +65,11 @@ export class Sandbox {
     return this.#id;
   }
 
+  /** The same sandbox, for calls that are part of a step, and of a trace: see {@link Client.step}. It ends nothing. */
+  step(name: string, options: { trace?: string } = {}): Sandbox {
+    return new Sandbox(this.client.step(name, options), this.id, false);
+  }
+
   /** Ends it. One that has ended already is no error. */
   async cleanup(options: CallOptions = {}): Promise<void> {
     if (this.#ended) return;

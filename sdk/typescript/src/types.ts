@@ -265,12 +265,45 @@ export const timelineEntry = w.message("TimelineEntry", {
   bytesOut: w.UINT64,
   connections: w.UINT64,
   connectionsDenied: w.UINT64,
+  sandbox: w.STRING,
+  /** The trace that it is part of, */
+  trace: w.STRING,
+  /** the caller's span of it, */
+  span: w.STRING,
+  /** and the step. */
+  step: w.STRING,
+  networkUp: w.UINT64,
+  networkDown: w.UINT64,
+  gatewayCost: w.UINT64,
 });
 /** One call in the past of a sandbox. */
 export interface TimelineEntry extends Read<typeof timelineEntry> {}
 
-export const timeline = w.message("SandboxTimelineResponse", { entries: w.many(timelineEntry), dropped: w.UINT64 });
-/** What happened in a sandbox, oldest first. */
+export const timelineStep = w.message("TimelineStep", {
+  step: w.STRING,
+  calls: w.UINT64,
+  executions: w.UINT64,
+  failures: w.UINT64,
+  duration: w.SECONDS,
+  cpuTime: w.SECONDS,
+  bytesIn: w.UINT64,
+  bytesOut: w.UINT64,
+  connections: w.UINT64,
+  connectionsDenied: w.UINT64,
+  networkUp: w.UINT64,
+  networkDown: w.UINT64,
+  gatewayCost: w.UINT64,
+});
+/** What the calls of one step of a trace add up to; `step` is empty for those of none. */
+export interface TimelineStep extends Read<typeof timelineStep> {}
+
+export const timeline = w.message("SandboxTimelineResponse", {
+  entries: w.many(timelineEntry),
+  dropped: w.UINT64,
+  /** Of a trace, in the order of their first calls. */
+  steps: w.many(timelineStep),
+});
+/** What happened in a sandbox, or in a trace, oldest first. */
 export interface Timeline extends Read<typeof timeline> {}
 
 export const networkDenial = w.message("NetworkDenial", {
@@ -304,6 +337,9 @@ export const connection = w.message("Connection", {
   denied: w.maybe(networkDenial),
   /** It was allowed, and nobody answered. */
   failed: w.maybe(connectionFailed),
+  /** The trace and the step that the call of its execution is part of. */
+  trace: w.STRING,
+  step: w.STRING,
 });
 /** A connection of a program to the outside; of `open`, `closed`, `denied` and `failed` one is set. */
 export interface Connection extends Read<typeof connection> {}

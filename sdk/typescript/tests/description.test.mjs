@@ -27,7 +27,7 @@ const FILE = {
 /** Every call with everything set that can be. */
 const CALLS = [
   c.create(EVERYTHING), c.pause("s", { withoutMemory: true }), ...["Get", "Resume", "Destroy"].map((method) => c.about(method, "s")),
-  c.setTimeout("s", { ttl: 1, idleTimeout: 0, onTimeout: "pause_until_used" }), c.setNetwork("s", "n"), c.timeline("s"),
+  c.setTimeout("s", { ttl: 1, idleTimeout: 0, onTimeout: "pause_until_used" }), c.setNetwork("s", "n"), c.timeline("s", "t"),
   c.sandboxes({ a: "b" }, true, "p"), c.templates(), c.execute("s", ["true"], OPTIONS),
   c.execute("s", { language: "node", source: "1" }, OPTIONS), c.execute("s", { language: "python", source: "1" }, {}),
   c.executeStream("s", "true", OPTIONS), c.start("s", "true", { ...OPTIONS, liveStdin: true, terminal: { rows: 24, columns: 80 } }),

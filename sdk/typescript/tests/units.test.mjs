@@ -156,6 +156,29 @@ function answering(...answers) {
   return { client: new Client({ server: "https://h", token: "t", fetch }), seen };
 }
 
+test("calls of a step say so", async () => {
+  const trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const parent = `00-${trace}-00f067aa0ba902b7-01`;
+  const { client, seen } = answering([200, {}]);
+  const told = async (sandbox) => {
+    await sandbox.execute("true");
+    const { headers } = seen.at(-1);
+    return [headers["traceparent"], headers["rekindle-step"], headers["authorization"]];
+  };
+  const sandbox = client.sandbox("sb-1");
+  assert.deepEqual(await told(sandbox), [undefined, undefined, "Bearer t"]);
+  const plan = sandbox.step("plan", { trace: parent });
+  assert.deepEqual(await told(plan), [parent, "plan", "Bearer t"]);
+  assert.deepEqual(await told(plan.step("act")), [parent, "act", "Bearer t"]);
+  assert.deepEqual(await told(sandbox), [undefined, undefined, "Bearer t"], "and no other");
+  const [sent] = await told(sandbox.step("plan", { trace }));
+  assert.match(sent, new RegExp(`^00-${trace}-[0-9a-f]{16}-01$`));
+  for (const wrong of ["", " ", "a\nb", "é", "x".repeat(65)]) assert.throws(() => client.step(wrong), TypeError);
+  assert.throws(() => client.step("plan", { trace: "x" }), TypeError);
+  await client.timeline(trace);
+  assert.deepEqual(seen.at(-1).message, { trace });
+});
+
 test("a call is repeated only where the error says so", async () => {
   const full = [429, error("HOST_FULL", "0.001s")];
   const good = answering(full, full, [200, { templates: [{ name: "a" }] }]);
