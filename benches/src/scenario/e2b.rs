@@ -90,7 +90,7 @@ impl Fronted {
         let server_handle = server.handle();
         let serving = tokio::spawn(server.serve(listeners));
 
-        let front = Front::new(service.clone(), authenticator, audit, FrontOptions::default())?;
+        let front = Front::new(service.clone(), authenticator, audit, FrontOptions::default());
         let http_server = HttpServer::new(front, ConnectionLimits::default(), MAX_STREAMS);
         let listener = HttpListener::bind(([127, 0, 0, 1], 0).into(), None).await?;
         let stream = TcpStream::connect(listener.address().context("no address")?).await?;

@@ -280,6 +280,43 @@ def test_an_upload_is_as_long_as_it_says(size: int) -> None:
     assert sent[0] == sent[1]
 
 
+def sandbox_with(ports: dict[str, str] | None, **more: Any) -> rekindle.Client:
+    told = {"id": "sb-1", **more, **({} if ports is None else {"ports": ports})}
+    return rekindle.Client("https://h", transport=httpx.MockTransport(lambda _: httpx.Response(200, json=told)))
+
+
+def test_a_port_is_where_the_server_says() -> None:
+    with sandbox_with({"url": "https://{port}-sb-1.box.test:3000", "token": "ci.00"}) as client:
+        sandbox = client.sandbox("sb-1")
+        port = sandbox.port(8000)
+        assert (port.url, sandbox.get_host(8000)) == ("https://8000-sb-1.box.test:3000", "8000-sb-1.box.test:3000")
+        named = {"E2b-Sandbox-Id": "sb-1", "E2b-Sandbox-Port": "8000", "E2b-Traffic-Access-Token": "ci.00"}
+        assert port.headers == named
+        assert "ci.00" not in f"{port} {sandbox.info()}", "a log is no place for a token"
+        for wrong in (0, -1, 65536):
+            with pytest.raises(ValueError, match="no port"):
+                sandbox.port(wrong)
+    with sandbox_with({"url": "http://127.0.0.1:3000", "token": "ci.00"}) as client:
+        assert client.sandbox("sb-1").port(8000).url == "http://127.0.0.1:3000"
+        with pytest.raises(rekindle.WrongStateError, match=r"hint: .*\[http\] domain"):
+            client.sandbox("sb-1").get_host(8000)
+
+
+@pytest.mark.parametrize(
+    ("ports", "more", "hint"),
+    [
+        (None, {}, r"\[http\] listen"),
+        ({"token": "ci.00"}, {}, r"\[http\] domain"),
+        (None, {"end": {"reason": "SANDBOX_END_REASON_EXPIRED"}}, "create a new one"),
+    ],
+)
+def test_a_port_that_nobody_reaches_is_an_error_that_helps(
+    ports: dict[str, str] | None, more: dict[str, Any], hint: str
+) -> None:
+    with sandbox_with(ports, **more) as client, pytest.raises(rekindle.RekindleError, match=f"hint: .*{hint}"):
+        client.sandbox("sb-1").port(8000)
+
+
 def test_nobody_there_is_said(tmp_path: Path) -> None:
     with rekindle.Client(f"unix:{tmp_path}/none") as client, pytest.raises(rekindle.ConnectionFailedError):
         client.templates()

@@ -37,6 +37,7 @@ export type {
   WatchOptions,
   WriteOptions,
 } from "./options.js";
+export type { Port } from "./port.js";
 export { Sandbox } from "./sandbox.js";
 export { Stream } from "./stream.js";
 export type {
@@ -59,6 +60,7 @@ export type {
   Output,
   SandboxEnd,
   SandboxInfo,
+  SandboxPorts,
   SandboxState,
   SandboxResult,
   SandboxTurns,

@@ -23,6 +23,8 @@ import type {
   WatchOptions,
   WriteOptions,
 } from "./options.js";
+import { named, portOf } from "./port.js";
+import type { Port } from "./port.js";
 import type { Stream } from "./stream.js";
 import type { Connection, Description, DetachedInfo, FileEvent, FileInfo, FileList, SandboxInfo, Timeline } from "./types.js";
 import { joined, utf8 } from "./wire.js";
@@ -314,6 +316,21 @@ export class Sandbox {
   /** Tells what changes in a directory. An empty list comes first: from then on nothing is missed. */
   watch(path: string, options: WatchOptions & CallOptions = {}): Stream<FileEvent[]> {
     return this.client.stream(c.watch(this.id, path, options), options).map((changes) => changes.events);
+  }
+
+  // What its programs serve.
+
+  /** How to reach a port that a program in the sandbox serves over HTTP: `url`, and `headers` that every request needs. */
+  async port(number: number, options: CallOptions = {}): Promise<Port> {
+    return portOf(await this.info(options), number);
+  }
+
+  /**
+   * The name under which a port is reached, where the server has a domain for its sandboxes. Requests need the headers
+   * of `port` all the same.
+   */
+  async getHost(number: number, options: CallOptions = {}): Promise<string> {
+    return named(await this.port(number, options));
   }
 
   // Its life.

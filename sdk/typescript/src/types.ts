@@ -62,6 +62,10 @@ export const sandboxResult = w.message("SandboxResult", { path: w.STRING, exists
 /** Where the result of a sandbox is to be, and whether it is there: `undefined` when nobody could tell. */
 export interface SandboxResult extends Read<typeof sandboxResult> {}
 
+export const sandboxPorts = w.message("SandboxPorts", { url: w.STRING, token: w.STRING });
+/** How the ports of a sandbox are reached: `Sandbox.port` puts it together. */
+export interface SandboxPorts extends Read<typeof sandboxPorts> {}
+
 export const sandboxInfo = w.message("Sandbox", {
   id: w.STRING,
   template: w.STRING,
@@ -85,6 +89,8 @@ export const sandboxInfo = w.message("Sandbox", {
   /** What they may spend there; undefined when it has no bound. */
   gatewayBudget: w.MAYBE_UINT64,
   withoutMemory: w.BOOL,
+  /** `undefined` where nobody can, or the caller may not, and in lists. */
+  ports: w.maybe(sandboxPorts),
 });
 /** A sandbox as its tenant sees it. */
 export interface SandboxInfo extends Read<typeof sandboxInfo> {}

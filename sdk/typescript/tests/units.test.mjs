@@ -318,6 +318,27 @@ test("the token goes to the server alone", async () => {
   });
 });
 
+test("a port is where the server says", async () => {
+  const sandbox = (told) => {
+    const fetch = async () => new Response(JSON.stringify({ id: "sb-1", ...told }), { status: 200 });
+    return new Client({ server: "https://h", fetch }).sandbox("sb-1");
+  };
+  const named = sandbox({ ports: { url: "https://{port}-sb-1.box.test:3000", token: "ci.00" } });
+  const port = await named.port(8000);
+  assert.equal(port.url, "https://8000-sb-1.box.test:3000");
+  assert.equal(await named.getHost(8000), "8000-sb-1.box.test:3000");
+  const headers = { "E2b-Sandbox-Id": "sb-1", "E2b-Sandbox-Port": "8000", "E2b-Traffic-Access-Token": "ci.00" };
+  assert.deepEqual(port.headers, headers);
+  for (const wrong of [0, 1.5, 65536]) await assert.rejects(named.port(wrong), RangeError);
+  const plain = sandbox({ ports: { url: "http://127.0.0.1:3000", token: "ci.00" } });
+  assert.equal((await plain.port(8000)).url, "http://127.0.0.1:3000");
+  const hinted = (hint) => (error) => error instanceof RekindleError && error.hint.includes(hint);
+  await assert.rejects(plain.getHost(8000), hinted("[http] domain"));
+  await assert.rejects(sandbox({}).port(8000), hinted("[http] listen"));
+  await assert.rejects(sandbox({ ports: { token: "ci.00" } }).port(8000), hinted("[http] domain"));
+  await assert.rejects(sandbox({ end: { reason: "SANDBOX_END_REASON_EXPIRED" } }).port(8000), hinted("create a new one"));
+});
+
 test("fetch does not give up by itself", async () => {
   new Headers();
   const name = Symbol.for("undici.globalDispatcher.1");

@@ -13,8 +13,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
         "Use a server",
         &[
             "create", "exec", "attach", "jobs", "kill", "code", "context", "put", "get", "ls", "describe",
-            "ps", "rm", "inspect", "timeline", "egress", "network", "watch", "pause", "resume", "timeout",
-            "mcp", "prompt",
+            "ps", "rm", "inspect", "timeline", "egress", "network", "port", "watch", "pause", "resume",
+            "timeout", "mcp", "prompt",
         ],
     ),
     ("Operate a host", &["serve", "status", "top", "usage", "template", "token", "config"]),

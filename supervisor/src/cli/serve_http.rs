@@ -42,7 +42,7 @@ impl Http {
             aliases: config.http.aliases.clone(),
             private_ports: !config.http.public_ports,
         };
-        let front = Front::new(service.clone(), Arc::clone(authenticator), Arc::clone(audit), options)?;
+        let front = Front::new(service.clone(), Arc::clone(authenticator), Arc::clone(audit), options);
         let front = front.with_api(api);
         let server =
             HttpServer::new(front, connection_limits(config), config.listen.max_streams_per_connection);

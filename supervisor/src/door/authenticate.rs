@@ -2,16 +2,18 @@
 //! same; the audit log knows the difference.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hyper::http::HeaderMap;
 use jiff::Timestamp;
 
+use super::access::{AccessKey, OPERATOR, Purpose};
 use super::connection::Peer;
+use super::ports::{PortsAt, SandboxPorts};
 use super::revoke::Standing;
 use crate::config::refresh::Refresh;
 use crate::config::tokens::{Denied, Scope, Token, TokenFile, TokenId};
-use crate::service::{Caller, Choice, Quotas, Scopes};
+use crate::service::{self, Caller, Choice, Quotas, SandboxState, SandboxView, Scopes};
 use crate::telemetry::Origin;
 
 /// The scheme of the `authorization` header.
@@ -46,6 +48,10 @@ impl Refused {
 pub struct Authenticator {
     tokens: Option<(Arc<TokenFile>, Refresh)>,
     socket_requires_token: bool,
+    /// What access tokens of sandboxes are made with.
+    pub(crate) access: AccessKey,
+    /// Where ports of sandboxes are reached, once they are.
+    ports: OnceLock<PortsAt>,
 }
 
 /// A caller that is let in.
@@ -61,13 +67,18 @@ impl Authenticator {
     /// open the socket.
     ///
     /// # Errors
-    /// When there can be no thread that looks at the file.
+    /// When there can be no thread that looks at the file, or no key.
     pub fn new(tokens: Option<TokenFile>, socket_requires_token: bool) -> io::Result<Arc<Self>> {
         let kept = |file: TokenFile| {
             let file = Arc::new(file);
             file.keep_current().map(|refresh| (file, refresh))
         };
-        Ok(Arc::new(Self { tokens: tokens.map(kept).transpose()?, socket_requires_token }))
+        Ok(Arc::new(Self {
+            tokens: tokens.map(kept).transpose()?,
+            socket_requires_token,
+            access: AccessKey::random().map_err(|error| io::Error::other(error.to_string()))?,
+            ports: OnceLock::new(),
+        }))
     }
 
     /// Has the tokens read again. Never waits for the disk.
@@ -113,6 +124,40 @@ impl Authenticator {
         of_tenant.map(|token| token.id.as_str().to_owned()).collect()
     }
 
+    /// The access token of a sandbox for who calls.
+    pub(crate) fn access_token(&self, purpose: Purpose, sandbox: &str, caller: &Caller) -> String {
+        self.access.token(purpose, sandbox, caller.token.as_deref().unwrap_or(OPERATOR))
+    }
+
+    /// Lets in whoever shows an access token of this sandbox, as who it was given to.
+    pub(crate) fn by_access_token(
+        &self,
+        purpose: Purpose,
+        sandbox: &str,
+        shown: &str,
+    ) -> Result<Admitted, Refused> {
+        match self.access.check(purpose, sandbox, shown).ok_or(Refused::Malformed)? {
+            OPERATOR if self.trusts_socket() => Ok(Admitted { caller: Caller::local(), standing: None }),
+            id => self.by_id(id),
+        }
+    }
+
+    /// Has callers told where ports of sandboxes are reached. The first that says so is believed.
+    pub(crate) fn serves_ports(&self, at: PortsAt) {
+        let _ = self.ports.set(at);
+    }
+
+    /// How a caller reaches what programs in its own sandbox serve; `None` where nobody serves ports, where it may not
+    /// reach them, and once the sandbox has ended.
+    pub(crate) fn ports(&self, caller: &Caller, view: &SandboxView) -> Option<SandboxPorts> {
+        let at = self.ports.get()?;
+        let there = matches!(view.state, SandboxState::Running | SandboxState::Paused);
+        let may = caller.tenant == view.tenant && caller.scopes.has(service::Scope::Exec);
+        let id = view.id.as_str();
+        (there && may)
+            .then(|| SandboxPorts { url: at.url(id), token: self.access_token(Purpose::Traffic, id, caller) })
+    }
+
     /// Lets in on the word of a token's id, for who has shown in another way that the token's holder sent them.
     pub(crate) fn by_id(&self, id: &str) -> Result<Admitted, Refused> {
         let unknown = || Refused::Token(Denied::Unknown);
@@ -154,5 +199,29 @@ fn choice(names: &[String]) -> Choice {
     match names.iter().any(|name| name == "*") {
         true => Choice::All,
         false => Choice::Named(names.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Whom an access token lets in.
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_uses_the_socket_can_be_sent_to_a_sandbox_as_long_as_the_socket_is_trusted() {
+        let local = Caller::local();
+        let trusting = Authenticator::new(None, false).expect("an authenticator");
+        let shown = trusting.access_token(Purpose::Traffic, "sb-1", &local);
+        let admitted = trusting.by_access_token(Purpose::Traffic, "sb-1", &shown).expect("let in");
+        assert_eq!((admitted.caller, admitted.standing.is_none()), (local.clone(), true));
+        for (purpose, sandbox) in [(Purpose::Traffic, "sb-2"), (Purpose::Envd, "sb-1")] {
+            let refused = trusting.by_access_token(purpose, sandbox, &shown).expect_err("another's");
+            assert_eq!(refused, Refused::Malformed);
+        }
+        let wary = Authenticator::new(None, true).expect("an authenticator");
+        let shown = wary.access_token(Purpose::Traffic, "sb-1", &local);
+        let refused = wary.by_access_token(Purpose::Traffic, "sb-1", &shown).expect_err("needs a token");
+        assert_eq!(refused, Refused::Token(Denied::Unknown));
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! Used by `grpc` and `http`, which know what is spoken on a connection; nothing here does.
 
+mod access;
 mod authenticate;
 mod call_record;
 mod connection;
@@ -13,10 +14,12 @@ mod handler;
 mod incoming;
 pub(crate) mod origin;
 mod places;
+mod ports;
 mod refusals;
 mod revoke;
 mod tls;
 
+pub(crate) use access::{Purpose, looks_like_one as looks_like_access_token};
 pub use authenticate::Authenticator;
 pub(crate) use authenticate::{Admitted, Refused};
 pub(crate) use call_record::{CallContext, CallRecord};
@@ -25,6 +28,7 @@ pub use connection::{ConnectionLimits, Peer};
 pub use handler::Handler;
 pub(crate) use incoming::incoming;
 pub(crate) use places::Places;
+pub(crate) use ports::{PortsAt, SandboxPorts};
 pub(crate) use revoke::{RevocableBody, Standing};
 pub(crate) use tls::TlsConnection;
 pub use tls::{Tls, TlsError, TlsFiles};

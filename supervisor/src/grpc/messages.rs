@@ -8,6 +8,7 @@ use rekindle_api::{Timestamp, v1};
 
 use super::{network, status};
 use crate::agent::{FileEventKind, FileInfo, FileKind, Finished, Interpreter, Outcome, Output};
+use crate::door::SandboxPorts;
 use crate::network::NetworkSummary;
 use crate::pool::StartKind;
 use crate::service::{
@@ -69,7 +70,14 @@ pub(super) fn sandbox(view: SandboxView) -> v1::Sandbox {
         turns: view.turns.map(|turns| v1::SandboxTurns { max: turns.most, left: turns.left }),
         result: view.result.map(|result| v1::SandboxResult { path: result.path, exists: result.exists }),
         without_memory: view.without_memory,
+        ports: None,
     }
+}
+
+/// How its ports are reached.
+pub(super) fn ports(ports: SandboxPorts) -> v1::SandboxPorts {
+    let SandboxPorts { url, token } = ports;
+    v1::SandboxPorts { url, token }
 }
 
 fn start(start: &StartView) -> v1::SandboxStart {

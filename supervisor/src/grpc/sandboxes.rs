@@ -1,6 +1,7 @@
 //! The service `Sandboxes`: each call asks the service on behalf of its admitted caller, and puts the answer into words.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures::Stream;
 use futures::stream::unfold;
@@ -10,7 +11,8 @@ use tonic::{Request, Response, Status, Streaming};
 use super::call_record::CallRecord;
 use super::live::{self, Inbox};
 use super::{messages, requests, status};
-use crate::service::{Input, ListQuery, Scope, Service, ServiceError, WatchQuery};
+use crate::door::Authenticator;
+use crate::service::{Caller, Input, ListQuery, SandboxView, Scope, Service, ServiceError, WatchQuery};
 
 /// A stream of answers.
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -19,6 +21,16 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 #[derive(Clone)]
 pub(super) struct SandboxesApi {
     pub service: Service,
+    /// What knows how a caller reaches the ports of its sandboxes.
+    pub authenticator: Arc<Authenticator>,
+}
+
+impl SandboxesApi {
+    /// A sandbox for who made it or looks at it: also how to reach what its programs serve.
+    fn with_ports(&self, caller: &Caller, view: SandboxView) -> Response<v1::Sandbox> {
+        let ports = self.authenticator.ports(caller, &view).map(messages::ports);
+        Response::new(v1::Sandbox { ports, ..messages::sandbox(view) })
+    }
 }
 
 fn invalid(what: &'static str) -> ServiceError {
@@ -42,7 +54,7 @@ impl Sandboxes for SandboxesApi {
         if let Ok(view) = &created {
             record.about(view.id.as_str());
         }
-        record.close(created.map(|view| Response::new(messages::sandbox(view))))
+        record.close(created.map(|view| self.with_ports(&caller, view)))
     }
 
     async fn get(&self, request: Request<v1::GetSandboxRequest>) -> Result<Response<v1::Sandbox>, Status> {
@@ -50,7 +62,7 @@ impl Sandboxes for SandboxesApi {
         let v1::GetSandboxRequest { sandbox } = request.into_inner();
         record.about(&sandbox);
         let found = record.bounded(self.service.get(&caller, &sandbox)).await;
-        record.close(found.map(|view| Response::new(messages::sandbox(view))))
+        record.close(found.map(|view| self.with_ports(&caller, view)))
     }
 
     async fn list(

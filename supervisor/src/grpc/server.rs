@@ -154,8 +154,8 @@ impl Server {
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
         let trusts_socket = authenticator.trusts_socket();
+        let sandboxes = SandboxesApi { service: service.clone(), authenticator: Arc::clone(&authenticator) };
         let context = CallContext::new(&service, authenticator, audit);
-        let sandboxes = SandboxesApi { service: service.clone() };
         let executions = ExecutionsApi { service: service.clone() };
         let interpreter = InterpreterApi { service: service.clone() };
         let files = FilesApi { service: service.clone() };

@@ -1,6 +1,7 @@
 //! The front: what a request is for, who makes it, and what became of it.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,13 +12,13 @@ use axum::http::{Extensions, HeaderMap, Request, Response, header};
 use hyper::body::Frame;
 use tokio::sync::Semaphore;
 
-use super::access::AccessKey;
 use super::api::Api;
 use super::refusal::HttpRefusal;
 use super::{control, envd, interpreter, port};
 use crate::config::TemplateName;
 use crate::door::{
-    Admitted, Authenticator, CallContext, CallRecord, ConnectionInfo, Refused, RevocableBody, Standing,
+    Admitted, Authenticator, CallContext, CallRecord, ConnectionInfo, PortsAt, Refused, RevocableBody,
+    Standing,
 };
 use crate::service::{Caller, Service, ServiceError};
 use crate::telemetry::Audit;
@@ -47,7 +48,6 @@ pub struct FrontOptions {
 pub struct Front {
     pub(super) service: Service,
     pub(super) calls: CallContext,
-    pub(super) access: AccessKey,
     pub(super) options: FrontOptions,
     /// Places for requests to ports of sandboxes.
     pub(super) ports: Arc<Semaphore>,
@@ -66,24 +66,21 @@ pub(super) enum Target {
 
 impl Front {
     /// A front of this service.
-    ///
-    /// # Errors
-    /// When there are no random bytes for a key.
+    #[must_use]
     pub fn new(
         service: Service,
         authenticator: Arc<Authenticator>,
         audit: Arc<Audit>,
         options: FrontOptions,
-    ) -> Result<Self, getrandom::Error> {
+    ) -> Self {
         let calls = CallContext::new(&service, authenticator, audit);
-        Ok(Self {
-            service,
-            calls,
-            access: AccessKey::random()?,
-            options,
-            ports: Arc::new(Semaphore::new(port::PLACES)),
-            api: None,
-        })
+        Self { service, calls, options, ports: Arc::new(Semaphore::new(port::PLACES)), api: None }
+    }
+
+    /// Has callers of the API told how to reach ports, now that the front is to be served here.
+    pub(super) fn announce(&self, address: SocketAddr, tls: bool) {
+        let at = PortsAt { address, tls, domain: self.options.domain.clone() };
+        self.calls.authenticator.serves_ports(at);
     }
 
     /// Serves our own API as well.

@@ -12,7 +12,6 @@
 //! Started by `rekindle serve` where `http.listen` is set. Who connects and who calls is decided as for gRPC, by
 //! `door`; here is what is spoken, and nothing about sandboxes is decided.
 
-mod access;
 mod activity;
 mod api;
 mod body;

@@ -144,6 +144,9 @@ impl HttpServer {
     /// Serves until it is stopped, and those that are there are done. Dropped, it drops them.
     pub async fn serve(self, listener: HttpListener) {
         let HttpListener { listener, tls } = listener;
+        if let Ok(address) = listener.local_addr() {
+            self.front.announce(address, tls.is_some());
+        }
         let mut connections = JoinSet::new();
         let mut incoming = pin!(incoming(&listener, &self.places, false, &self.limits));
         let mut stopped = self.stop.subscribe();

@@ -7,11 +7,14 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rekindle::config::tokens::Scope;
+use rekindle::http::FrontOptions;
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
 use crate::data_plane::{Ended, Events, call_stream, framed};
 use crate::place::{Answer, Place, Wishes, decisions, in_time};
+use crate::ports::{guest, serve};
 
 pub async fn call(place: &Place, method: &str, message: &Value) -> Answer {
     call_with(place, method, message.to_string(), &[]).await
@@ -307,4 +310,63 @@ async fn a_trace_and_a_step_come_in_the_same_headers() {
     assert_eq!((&entry["trace"], &entry["step"]), (&json!(TRACE), &json!("plan")), "{told}");
     assert_eq!((&entry["sandbox"], told["entries"].as_array().map(Vec::len)), (&json!(id), Some(1)));
     assert_eq!((&told["steps"][0]["step"], &told["steps"][0]["executions"]), (&json!("plan"), &json!("1")));
+}
+
+/// What a sandbox says about its ports to who holds this token.
+async fn ports(place: &Place, method: &str, id: &Value, key: &str) -> Value {
+    let bearer = format!("Bearer {key}");
+    let headers = [("content-type", "application/json"), ("authorization", bearer.as_str())];
+    let asked = json!({"sandbox": id}).to_string();
+    place.ask("POST", &format!("/rekindle.v1.Sandboxes/{method}"), &headers, asked).await.body["ports"].take()
+}
+
+#[tokio::test]
+async fn its_tenant_is_told_how_to_reach_a_sandboxs_ports() {
+    let place = Place::new().await;
+    let made = done(&place, "Sandboxes/Create", &json!({})).await;
+    let id = &made["id"];
+    let name = id.as_str().expect("an id");
+    assert_eq!(made["ports"]["url"], format!("http://{}", place.address));
+    assert_eq!(made["ports"], ports(&place, "Get", id, &place.key).await);
+
+    serve(&guest(&place), 8000);
+    let visit = async |token: &Value| {
+        let token = token.as_str().expect("a token");
+        let headers =
+            [("e2b-sandbox-id", name), ("e2b-sandbox-port", "8000"), ("e2b-traffic-access-token", token)];
+        place.ask("GET", "/", &headers, "").await.status
+    };
+    let token = made["ports"]["token"].clone();
+    assert_eq!(visit(&token).await, StatusCode::IM_A_TEAPOT);
+
+    let colleague = place.token("colleague", "acme", &[Scope::Exec]).await;
+    let theirs = ports(&place, "Get", id, &colleague).await;
+    assert_ne!(theirs["token"], token, "a token of their own");
+    assert_eq!(visit(&theirs["token"]).await, StatusCode::IM_A_TEAPOT);
+    place.remove_token("colleague", &colleague).await;
+    assert_eq!(
+        visit(&theirs["token"]).await,
+        StatusCode::FORBIDDEN,
+        "it goes with the token it was made for"
+    );
+
+    let without = place.token("files", "acme", &[Scope::Files]).await;
+    assert_eq!(ports(&place, "Get", id, &without).await, Value::Null, "nothing that they may not use");
+    let admin = place.token("admin", "others", &[Scope::Admin, Scope::Exec]).await;
+    assert_eq!(ports(&place, "Get", id, &admin).await, Value::Null, "to look is not to reach");
+    let listed = done(&place, "Sandboxes/List", &json!({})).await;
+    assert_eq!(listed["sandboxes"][0]["ports"], Value::Null, "lists hold no tokens");
+    done(&place, "Sandboxes/Pause", &json!({"sandbox": id})).await;
+    assert_eq!(ports(&place, "Get", id, &place.key).await, made["ports"]);
+    done(&place, "Sandboxes/Destroy", &json!({"sandbox": id})).await;
+    assert_eq!(ports(&place, "Get", id, &place.key).await, Value::Null, "there are none any more");
+}
+
+#[tokio::test]
+async fn a_domain_names_ports() {
+    let front = FrontOptions { domain: Some("box.localhost".into()), ..FrontOptions::default() };
+    let place = Place::with(Wishes { front, ..Wishes::default() }).await;
+    let made = done(&place, "Sandboxes/Create", &json!({})).await;
+    let (id, port) = (made["id"].as_str().expect("an id"), place.address.port());
+    assert_eq!(made["ports"]["url"], format!("http://{{port}}-{id}.box.localhost:{port}"));
 }

@@ -116,7 +116,7 @@ impl Place {
         let grpc = Server::new(service.clone(), Arc::clone(&authenticator), Arc::clone(&audit), options);
         let grpc = grpc.await.expect("an API");
         let api = Api::new(grpc.handler()).expect("a description");
-        let front = front.expect("a front").with_api(Arc::clone(&api));
+        let front = front.with_api(Arc::clone(&api));
         let server = HttpServer::new(front, wishes.connections, wishes.max_streams);
         let socket = host.dir.path().join("api.sock");
         let mut listeners = Listeners::default().socket(&socket, 0o600, None).await.expect("a socket");

@@ -23,12 +23,12 @@ use crate::place::{Answer, Place, Wishes, in_time};
 const PORT: &str = "8000";
 
 /// The guest of the sandbox that was made last.
-fn guest(place: &Place) -> Guest {
+pub fn guest(place: &Place) -> Guest {
     place.host.guests.all().pop().expect("a guest")
 }
 
 /// A program that tells what it was asked.
-fn serve(guest: &Guest, port: u16) {
+pub fn serve(guest: &Guest, port: u16) {
     let mut connections = guest.listen(port);
     tokio::spawn(async move {
         while let Some(connection) = connections.recv().await {

@@ -24,6 +24,7 @@ from ._errors import (
     WrongStateError,
 )
 from ._origin import step
+from ._port import Port
 from ._sync import Client, Event, Execution, Result, Sandbox
 from ._types import (
     Connection,
@@ -45,6 +46,7 @@ from ._types import (
     Output,
     SandboxEnd,
     SandboxInfo,
+    SandboxPorts,
     SandboxState,
     SandboxResult,
     SandboxTurns,
@@ -100,6 +102,7 @@ __all__ = [
     "Outcome",
     "Output",
     "PermissionDeniedError",
+    "Port",
     "ProtocolError",
     "RekindleError",
     "Result",
@@ -107,6 +110,7 @@ __all__ = [
     "SandboxEnd",
     "SandboxEndedError",
     "SandboxInfo",
+    "SandboxPorts",
     "SandboxState",
     "SandboxResult",
     "SandboxTurns",

@@ -18,6 +18,7 @@ import httpx
 from . import _calls as c
 from . import _code as code
 from . import _config as config
+from . import _port as p
 from . import _types as t
 from . import _wire as w
 from ._calls import Code, CreateOptions, ExecuteOptions, Program, Seconds
@@ -495,6 +496,18 @@ class Sandbox:
         with closing(self.client.stream(call)) as told:
             for changes in told:
                 yield changes.events
+
+    # What its programs serve.
+
+    def port(self, number: int) -> p.Port:
+        """How to reach a port that a program in the sandbox serves over HTTP: ``url``, and ``headers`` that every
+        request needs."""
+        return p.port(self.info(), number)
+
+    def get_host(self, number: int) -> str:
+        """The name under which a port is reached, where the server has a domain for its sandboxes. Requests need the
+        headers of :meth:`port` all the same."""
+        return (self.port(number)).named()
 
     # Its life.
 

@@ -119,6 +119,16 @@ class SandboxResult:
 
 
 @dataclasses.dataclass(frozen=True)
+class SandboxPorts:
+    """How its ports are reached: ``Sandbox.port`` puts it together."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.SandboxPorts"
+    #: With ``{port}`` for the number of a port, where that is part of the name.
+    url: str = wire("url", w.STRING)
+    token: str = wire("token", w.STRING, repr=False)
+
+
+@dataclasses.dataclass(frozen=True)
 class SandboxInfo:
     """A sandbox as its tenant sees it."""
 
@@ -146,6 +156,8 @@ class SandboxInfo:
     gateway_budget: int | None = wire("gateway_budget", w.MAYBE_UINT64)
     #: It is paused without its memory.
     without_memory: bool = wire("without_memory", w.BOOL)
+    #: ``None`` where nobody can, or the caller may not, and in lists.
+    ports: SandboxPorts | None = wire("ports", w.message(SandboxPorts))
 
 
 @dataclasses.dataclass(frozen=True)

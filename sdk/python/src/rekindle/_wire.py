@@ -125,9 +125,9 @@ def many(cls: type[T]) -> Kind[list[T]]:
     return Kind("TYPE_MESSAGE", lambda value: [decode(cls, one) for one in value], list, name, True, cls)
 
 
-def wire(name: str, kind: Kind[Any]) -> Any:
+def wire(name: str, kind: Kind[Any], *, repr: bool = True) -> Any:
     """A field of a dataclass that is read from the field ``name`` of the message."""
-    return dataclasses.field(metadata={"wire": (name, kind)})
+    return dataclasses.field(repr=repr, metadata={"wire": (name, kind)})
 
 
 def declared(cls: type[Any]) -> Iterator[tuple[dataclasses.Field[Any], str, Kind[Any]]]:

@@ -4,6 +4,7 @@
 mod model;
 
 use std::ffi::OsString;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub enum RemoteCommand {
     Egress(On<EgressOptions>),
     /// Put a sandbox under another network policy
     Network(On<NetworkOptions>),
+    /// Show how to reach a port that a program in a sandbox serves over HTTP
+    Port(On<PortOptions>),
     /// Stop a sandbox's processors and its clocks, or end all but its files
     Pause(On<PauseOptions>),
     /// Let a paused sandbox run again
@@ -316,6 +319,18 @@ pub struct NetworkOptions {
     /// The policy, by the name the operator gave it, or none
     pub policy: String,
     /// Print the sandbox as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `port`.
+#[derive(Debug, Args)]
+pub struct PortOptions {
+    /// The sandbox: its id, or as much of it as no other begins with
+    pub sandbox: String,
+    /// The port, 1 to 65535
+    pub port: NonZero<u16>,
+    /// Print URL and headers as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -20,6 +20,7 @@ mod mcp;
 mod network;
 mod origin;
 mod pause;
+mod port;
 pub(super) mod print;
 mod prompt;
 mod ps;
@@ -67,6 +68,7 @@ pub async fn remote(command: RemoteCommand) -> anyhow::Result<u8> {
         }
         RemoteCommand::Egress(on) => egress::egress(connect(&on.server).await?, on.options).await,
         RemoteCommand::Network(on) => network::network(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Port(on) => port::port(connect(&on.server).await?, on.options).await,
         RemoteCommand::Pause(on) => pause::pause(connect(&on.server).await?, on.options).await,
         RemoteCommand::Resume(on) => resume::resume(connect(&on.server).await?, on.options).await,
         RemoteCommand::Timeout(on) => timeout::timeout(connect(&on.server).await?, on.options).await,

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::http::access::Purpose;
+use crate::door::Purpose;
 use crate::http::front::Front;
 use crate::service::{AtTimeout, Caller, SandboxState, SandboxView};
 
@@ -17,14 +17,14 @@ const CLIENT_ID: &str = "rekindle";
 /// What whoever makes or connects to a sandbox gets to know: also how to get in.
 pub(super) fn entry(front: &Front, caller: &Caller, view: &SandboxView) -> Value {
     let id = view.id.as_str();
-    let token = |purpose| caller.token.as_deref().map(|token| front.access.token(purpose, id, token));
+    let access = |purpose| front.calls.authenticator.access_token(purpose, id, caller);
     json!({
         "sandboxID": id,
         "templateID": view.template.as_str(),
         "clientID": CLIENT_ID,
         "envdVersion": ENVD_VERSION,
-        "envdAccessToken": token(Purpose::Envd),
-        "trafficAccessToken": token(Purpose::Traffic),
+        "envdAccessToken": access(Purpose::Envd),
+        "trafficAccessToken": access(Purpose::Traffic),
         "domain": front.options.domain,
     })
 }

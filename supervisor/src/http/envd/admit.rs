@@ -7,8 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use tokio::sync::Semaphore;
 
 use super::signature::{Operation, Signed};
-use crate::door::{Admitted, Refused};
-use crate::http::access::Purpose;
+use crate::door::{Admitted, Purpose, Refused};
 use crate::http::front::{Call, Front};
 use crate::http::refusal::HttpRefusal;
 
@@ -36,8 +35,7 @@ pub(super) fn by_token(
 fn shown(front: &Front, sandbox: &str, headers: &HeaderMap) -> Result<Admitted, Refused> {
     let header = headers.get(HEADER).ok_or(Refused::NoToken)?;
     let shown = header.to_str().ok().filter(|text| text.len() <= MAX_HEADER).ok_or(Refused::Malformed)?;
-    let token = front.access.check(Purpose::Envd, sandbox, shown).ok_or(Refused::Malformed)?;
-    front.calls.authenticator.by_id(token)
+    front.calls.authenticator.by_access_token(Purpose::Envd, sandbox, shown)
 }
 
 /// Begins a call about one file: with an access token, or by a signed link, which may leave out the sandbox. Returns
@@ -88,13 +86,11 @@ async fn signer(
     operation: Operation,
     signed: Signed<'_>,
 ) -> Option<(String, String)> {
+    let authenticator = &front.calls.authenticator;
     let by = |sandbox: &str, tenant: &str| {
-        front
-            .calls
-            .authenticator
-            .ids_of(tenant)
-            .into_iter()
-            .find(|id| signed.is_signed_with(operation, &front.access.token(Purpose::Envd, sandbox, id)))
+        authenticator.ids_of(tenant).into_iter().find(|id| {
+            signed.is_signed_with(operation, &authenticator.access.token(Purpose::Envd, sandbox, id))
+        })
     };
     if let Some(sandbox) = sandbox {
         let token = by(&sandbox, &front.service.tenant_of(&sandbox)?)?;

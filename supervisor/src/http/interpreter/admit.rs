@@ -3,8 +3,7 @@
 
 use axum::http::request::Parts;
 
-use crate::door::{Admitted, Refused};
-use crate::http::access::Purpose;
+use crate::door::{Admitted, Purpose, Refused};
 use crate::http::front::{Call, Front};
 use crate::http::refusal::HttpRefusal;
 
@@ -31,6 +30,5 @@ fn shown(front: &Front, sandbox: &str, parts: &Parts) -> Result<Admitted, Refuse
     let found = HEADERS.iter().find_map(|(name, purpose)| Some((parts.headers.get(*name)?, *purpose)));
     let (header, purpose) = found.ok_or(Refused::NoToken)?;
     let shown = header.to_str().ok().filter(|text| text.len() <= MAX_HEADER).ok_or(Refused::Malformed)?;
-    let token = front.access.check(purpose, sandbox, shown).ok_or(Refused::Malformed)?;
-    front.calls.authenticator.by_id(token)
+    front.calls.authenticator.by_access_token(purpose, sandbox, shown)
 }

@@ -5,8 +5,7 @@ use axum::http::{HeaderMap, Request, Response, StatusCode};
 use serde_json::json;
 
 use super::METHOD;
-use crate::door::{Admitted, CallRecord, Refused, Standing};
-use crate::http::access::Purpose;
+use crate::door::{Admitted, CallRecord, Purpose, Refused, Standing};
 use crate::http::envd::gone;
 use crate::http::front::{Asking, Call, Front};
 use crate::http::refusal::json_response;
@@ -64,8 +63,7 @@ pub(super) fn visitor(
 fn shown(front: &Front, sandbox: &str, headers: &HeaderMap) -> Result<Admitted, Refused> {
     let header = headers.get(HEADER).ok_or(Refused::NoToken)?;
     let shown = header.to_str().ok().filter(|text| text.len() <= MAX_HEADER).ok_or(Refused::Malformed)?;
-    let token = front.access.check(Purpose::Traffic, sandbox, shown).ok_or(Refused::Malformed)?;
-    front.calls.authenticator.by_id(token)
+    front.calls.authenticator.by_access_token(Purpose::Traffic, sandbox, shown)
 }
 
 /// What is said to somebody without the token, in the words of E2B's proxy.

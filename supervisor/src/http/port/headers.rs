@@ -10,9 +10,9 @@ use axum::http::header::{
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::admit::HEADER as TRAFFIC_TOKEN;
-use crate::door::{ConnectionInfo, Peer};
+use crate::door::{ConnectionInfo, Peer, looks_like_access_token};
 use crate::http::front::{PORT_HEADER, SANDBOX_HEADER};
-use crate::http::{access, key};
+use crate::http::key;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -108,7 +108,7 @@ fn remove_tokens(headers: &mut HeaderMap) {
     let ours = |value: &HeaderValue| {
         let text = value.to_str().unwrap_or_default();
         let text = text.split_once(' ').map_or(text, |(_, token)| token).trim();
-        key::looks_like_one(text) || access::looks_like_one(text)
+        key::looks_like_one(text) || looks_like_access_token(text)
     };
     let names: Vec<HeaderName> =
         headers.iter().filter(|(_, value)| ours(value)).map(|(name, _)| name.clone()).collect();

@@ -28,7 +28,11 @@ async fn the_python_sdk_uses_a_sandbox_from_beginning_to_end() {
     };
     let _turn = lab.turn().await;
     let data = lab.copy();
-    let server = Server::start(data.path(), &[]).await;
+    // The face that leads to ports wants tokens; who uses the socket needs none.
+    let file = data.path().join("tokens.toml").display().to_string();
+    token(data.path(), &file, "maker", "acme", "create,exec,files").await;
+    let tokens = format!("auth.tokens={file}");
+    let server = Server::start(data.path(), &[&tokens, "http.listen=127.0.0.1:0"]).await;
     let env = [("REKINDLE_SERVER", server.address())];
     let env: Vec<_> = env.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let elsewhere = tempfile::tempdir().expect("a directory");

@@ -61,12 +61,27 @@ async function code(sandbox) {
   console.log("code");
 }
 
+async function ports(sandbox) {
+  const page = "require('http').createServer((asked, answer) => answer.writeHead(201).end(asked.method + asked.url)).listen(8000, '127.0.0.1', () => console.log('listens'))";
+  const server = await sandbox.start(["node", "-e", page]);
+  for await (const event of server.attach()) if (event.stdout) break;
+  const port = await sandbox.port(8000);
+  const answer = await fetch(`${port.url}/path`, { method: "PUT", headers: port.headers });
+  assert.deepEqual([answer.status, await answer.text()], [201, "PUT/path"]);
+  const { "E2b-Traffic-Access-Token": _, ...without } = port.headers;
+  assert.equal((await fetch(port.url, { headers: without })).status, 403);
+  await assert.rejects(sandbox.getHost(8000), /no names of their own/);
+  await server.kill();
+  console.log("ports");
+}
+
 const client = socketClient(process.env.REKINDLE_SOCKET);
 for (const make of [() => Sandbox.create(), () => client.create()]) {
   const sandbox = await make();
   try {
     await programs(sandbox);
     await code(sandbox);
+    await ports(sandbox);
   } finally {
     await sandbox.cleanup();
   }

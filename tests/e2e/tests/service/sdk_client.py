@@ -5,6 +5,7 @@ import pathlib
 import statistics
 import time
 
+import httpx
 import rekindle
 from rekindle import AsyncSandbox, Client, Sandbox
 
@@ -101,6 +102,31 @@ def code(sandbox):
     print("code")
 
 
+def ports(sandbox):
+    page = "import http.server, sys\nclass Page(http.server.BaseHTTPRequestHandler):\n    def do_POST(self):\n"
+    page += "        body = self.rfile.read(int(self.headers['Content-Length']))\n        self.send_response(201)\n"
+    page += "        self.end_headers()\n        self.wfile.write(body[::-1] + self.path.encode())\n"
+    page += "    def log_message(self, *_):\n        pass\n"
+    page += "server = http.server.HTTPServer(('127.0.0.1', 8000), Page)\nprint('listens', flush=True)\nserver.serve_forever()\n"
+    sandbox.write_file("page.py", page)
+    server = sandbox.start(["python3", "page.py"])
+    assert next(event.stdout for event in server.attach() if event.stdout) == b"listens\n"
+    port = sandbox.port(8000)
+    answer = httpx.post(port.url + "/path", headers=port.headers, content=b"abc", timeout=PATIENCE)
+    assert (answer.status_code, answer.text) == (201, "cba/path"), answer.text
+    without = {name: value for name, value in port.headers.items() if "Token" not in name}
+    assert httpx.post(port.url, headers=without, timeout=PATIENCE).status_code == 403
+    closed = sandbox.port(8001)
+    assert httpx.get(closed.url, headers=closed.headers, timeout=PATIENCE).status_code == 502
+    try:
+        sandbox.get_host(8000)
+        raise AssertionError("no domain is set")
+    except rekindle.WrongStateError as error:
+        assert "[http] domain" in error.hint, error
+    server.kill()
+    print("ports")
+
+
 def life(sandbox):
     sandbox.pause()
     try:
@@ -147,7 +173,7 @@ async def the_same_with_await():
 
 began = time.monotonic()
 with Sandbox(env={"WORD": "hello"}, metadata={"test": "sdk"}) as sandbox:
-    for part in (programs, output, live, detached, code, files, life, price):
+    for part in (programs, output, live, detached, code, files, ports, life, price):
         part(sandbox)
 try:
     Client().sandbox(sandbox.id).execute("true")

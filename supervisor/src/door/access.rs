@@ -8,7 +8,7 @@ use sha2::Sha256;
 
 /// What an access token opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     /// Programs and files of the sandbox.
     Envd,
     /// What programs in the sandbox serve.
@@ -24,8 +24,11 @@ impl Purpose {
     }
 }
 
+/// The id in the tokens of those who may open the socket and show no token of their own. No token has it.
+pub(super) const OPERATOR: &str = "";
+
 /// The key of this process.
-pub(super) struct AccessKey([u8; 64]);
+pub(crate) struct AccessKey([u8; 64]);
 
 impl fmt::Debug for AccessKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,21 +38,21 @@ impl fmt::Debug for AccessKey {
 
 impl AccessKey {
     /// A key nobody has seen. With the process go its sandboxes, and so may their tokens.
-    pub(super) fn random() -> Result<Self, getrandom::Error> {
+    pub(crate) fn random() -> Result<Self, getrandom::Error> {
         let mut key = [0; 64];
         getrandom::fill(&mut key)?;
         Ok(Self(key))
     }
 
     /// The access token of a sandbox for who called with the token `id`.
-    pub(super) fn token(&self, purpose: Purpose, sandbox: &str, id: &str) -> String {
+    pub(crate) fn token(&self, purpose: Purpose, sandbox: &str, id: &str) -> String {
         let tag = self.mac(purpose, sandbox, id).finalize().into_bytes();
         let tag: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{id}.{tag}")
     }
 
     /// The id of the token behind an access token that this process made for this sandbox.
-    pub(super) fn check<'a>(&self, purpose: Purpose, sandbox: &str, shown: &'a str) -> Option<&'a str> {
+    pub(crate) fn check<'a>(&self, purpose: Purpose, sandbox: &str, shown: &'a str) -> Option<&'a str> {
         let (id, tag) = shown.split_once('.')?;
         let tag = from_hex(tag)?;
         self.mac(purpose, sandbox, id).verify_slice(&tag).ok().map(|()| id)
@@ -66,7 +69,7 @@ impl AccessKey {
 }
 
 /// Whether a text has the form of an access token, whoever made it for whatever.
-pub(super) fn looks_like_one(text: &str) -> bool {
+pub(crate) fn looks_like_one(text: &str) -> bool {
     text.split_once('.').is_some_and(|(_, tag)| from_hex(tag).is_some())
 }
 
