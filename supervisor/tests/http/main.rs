@@ -11,6 +11,7 @@ mod files;
 mod interpreter;
 mod lifetimes;
 #[path = "../../../tests/e2e/src/node.rs"]
+#[expect(dead_code, reason = "not all of it is used here")]
 mod node;
 #[path = "../../../tests/e2e/src/packages.rs"]
 mod packages;

@@ -2,7 +2,11 @@
 //! calls do, and that nothing of a session is left behind.
 
 mod calls;
+mod conformance;
 mod http;
+#[path = "../../../tests/e2e/src/node.rs"]
+#[expect(dead_code, reason = "not all of it is used here")]
+mod node;
 #[path = "../../../tests/e2e/src/packages.rs"]
 mod packages;
 mod place;

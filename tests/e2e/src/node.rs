@@ -30,6 +30,12 @@ impl Modules {
         tokio::task::spawn_blocking(fetching).await.expect("ends").map(Self)
     }
 
+    /// A file of a package.
+    #[must_use]
+    pub fn file(&self, path: &str) -> PathBuf {
+        self.0.join("node_modules").join(path)
+    }
+
     /// What a module printed that is put into `dir`, beside the packages.
     ///
     /// # Panics
