@@ -18,6 +18,8 @@ use crate::vm::{Identity, Plan, StartError, Vm, VmHost, prespawn_clone, restore_
 const PRIME_LIMIT: Duration = Duration::from_secs(30);
 /// How long a machine may take to have tidied up after them and to have replaced the interpreter that was used.
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
+/// How long a start may go on when the pool closes. After that it is abandoned, and undoes itself in the background.
+const LAST_START: Duration = Duration::from_secs(10);
 /// An agent answers before it has tidied up; so long until it is asked again.
 const TIDYING: Duration = Duration::from_millis(5);
 
@@ -59,10 +61,16 @@ pub(super) async fn fill(
             }
         }
     };
-    // A start that is abandoned undoes itself.
+    tokio::pin!(made);
     let made = tokio::select! {
-        made = made => made.map_err(FillError::Start)?,
-        () = closed(&mut closing) => return Err(FillError::Closing),
+        made = &mut made => made.map_err(FillError::Start)?,
+        () = closed(&mut closing) => {
+            // Seen to its end, so that nothing of it is left when the pool has closed.
+            if let Ok(Ok(made)) = tokio::time::timeout(LAST_START, made).await {
+                made.end().await;
+            }
+            return Err(FillError::Closing);
+        }
     };
     let Ready::Parked(vm) = &made else { return Ok(made) };
     let primed = tokio::select! {
