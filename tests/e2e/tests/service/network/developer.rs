@@ -107,7 +107,7 @@ async fn a_repository_is_cloned_installed_built_and_tested_through_the_gate() {
         && printf 'Package: greeter\\nVersion: 1.0\\nArchitecture: all\\nMaintainer: test <test@example.com>\\nDescription: greets\\n' \
            > deb/DEBIAN/control \
         && printf '#!/bin/sh\\necho installed\\n' > deb/usr/bin/greeter && chmod 755 deb/usr/bin/greeter \
-        && dpkg-deb -q --build --root-owner-group deb archive/greeter.deb && cd archive && dpkg-scanpackages . > Packages";
+        && dpkg-deb --build --root-owner-group deb archive/greeter.deb && cd archive && dpkg-scanpackages . > Packages";
     for (path, file) in made(&gate, &sandbox, pack).await {
         archive.put(&format!("/debian{path}"), "text/plain", file);
     }
