@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -121,9 +121,8 @@ pub struct NpmPackage {
 impl Recipe {
     /// Reads and checks the recipe of one image.
     pub fn load(rootfs: &Path, name: &str) -> Result<Self> {
-        whole(rootfs, name)
-            .and_then(|table| Self::parse(name, table))
-            .with_context(|| format!("the image {name} has no valid recipe"))
+        Self::parse(name, whole(rootfs, name)?)
+            .with_context(|| format!("{} is not a valid recipe", path(rootfs, name).display()))
             .hint("the keys are explained at the top of rootfs/python-node.toml")
     }
 
@@ -186,19 +185,23 @@ impl Recipe {
 fn whole(rootfs: &Path, name: &str) -> Result<Table> {
     let mut own = read(rootfs, name)?;
     let Some(extended) = own.remove("extends") else { return Ok(own) };
-    let extended = extended.as_str().context("extends is no image's name")?;
+    let extended = extended.as_str().with_context(|| format!("extends of {name} is no image's name"))?;
     let mut table = read(rootfs, extended)?;
-    ensure!(!table.contains_key("extends"), "{extended}, which it extends, extends another one itself");
+    ensure!(!table.contains_key("extends"), "{extended}, which {name} extends, extends another one itself");
     add(&mut table, own);
     Ok(table)
 }
 
 fn read(rootfs: &Path, name: &str) -> Result<Table> {
-    let path = rootfs.join(format!("{name}.toml"));
+    let path = path(rootfs, name);
     let text = fs::read_to_string(&path)
         .with_context(|| format!("there is no image named {name}: cannot read {}", path.display()))
         .hint(format!("the images are: {}", names(rootfs).unwrap_or_default().join(", ")))?;
-    toml::from_str(&text).with_context(|| path.display().to_string())
+    toml::from_str(&text).with_context(|| format!("{} is not a valid recipe", path.display()))
+}
+
+fn path(rootfs: &Path, name: &str) -> PathBuf {
+    rootfs.join(format!("{name}.toml"))
 }
 
 /// Lists grow, tables are filled up, and everything else is replaced.
@@ -284,7 +287,7 @@ shell = "/bin/bash"
         assert_eq!(two.debian.packages, ["python3", "gcc"]);
         assert_eq!(two.user.home, "/home/user");
         let refused = format!("{:#}", Recipe::load(dir.path(), "three").unwrap_err());
-        assert!(refused.contains("two, which it extends, extends another"), "{refused}");
+        assert!(refused.contains("two, which three extends, extends another"), "{refused}");
         put("four.toml", "extends = \"nobody\"");
         assert!(
             format!("{:#}", Recipe::load(dir.path(), "four").unwrap_err()).contains("no image named nobody")

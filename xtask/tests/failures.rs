@@ -86,7 +86,7 @@ fn an_unknown_key_in_a_recipe_is_named_before_anything_is_built() {
 fn an_unknown_image_lists_the_known_ones() {
     let bench = Bench::new();
     let text = complaint(bench.xtask().args(["rootfs", "nope"]));
-    assert!(text.contains("hint: the images are: minimal, python-node"), "{text}");
+    assert!(text.contains("hint: the images are: developer, minimal, python-node"), "{text}");
 }
 
 #[test]

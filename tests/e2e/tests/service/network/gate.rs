@@ -39,9 +39,10 @@ def shake(address, name):
 
 /// A server and what is needed to end it.
 pub struct Gate {
-    data: TempDir,
     pub server: Server,
     pub client: Client,
+    /// Goes last: the server's log is in it.
+    data: TempDir,
 }
 
 /// How a program ended.
