@@ -313,7 +313,8 @@ async fn garbage_is_answered_with_an_error_or_a_closed_connection() {
         ("/", raw::framed(&[])),
     ] {
         let (answer, mut sending) = raw::call(&mut send, path, HeaderMap::new()).await;
-        sending.send_data(body, true).expect("sent");
+        // A call may be refused on its headers, before it has a body.
+        let _ = sending.send_data(body, true);
         let status = raw::status(answer).await;
         assert_ne!(status.code(), Code::Ok, "{path}");
     }

@@ -103,15 +103,16 @@ async fn a_repository_is_cloned_installed_built_and_tested_through_the_gate() {
     assert_eq!(run("cd demo && make -s && ./hello").await, "compiled");
 
     // A package of Debian's, which root installs.
-    let pack = "mkdir -p deb/DEBIAN deb/usr/bin archive \
+    let pack = "mkdir -p deb/DEBIAN deb/usr/bin archive/debian \
         && printf 'Package: greeter\\nVersion: 1.0\\nArchitecture: all\\nMaintainer: test <test@example.com>\\nDescription: greets\\n' \
            > deb/DEBIAN/control \
         && printf '#!/bin/sh\\necho installed\\n' > deb/usr/bin/greeter && chmod 755 deb/usr/bin/greeter \
-        && dpkg-deb --build --root-owner-group deb archive/greeter.deb && cd archive && dpkg-scanpackages . > Packages";
+        && dpkg-deb --build --root-owner-group deb archive/debian/greeter.deb && cd archive \
+        && dpkg-scanpackages debian > debian/Packages";
     for (path, file) in made(&gate, &sandbox, pack).await {
-        archive.put(&format!("/debian{path}"), "text/plain", file);
+        archive.put(&path, "text/plain", file);
     }
-    let ours = "deb [trusted=yes] http://deb.debian.org/debian ./";
+    let ours = "deb [trusted=yes] http://deb.debian.org/ debian/";
     run(&format!("sudo rm /etc/apt/sources.list.d/* && echo '{ours}' | sudo tee /etc/apt/sources.list >&2"))
         .await;
     assert_eq!(
