@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
@@ -99,6 +99,7 @@ enum Wish {
     Stream { gate: u64, source: GateSource, socket: OwnedFd },
     Policy { gate: u64, source: GateSource, done: oneshot::Sender<()> },
     Forget { gate: u64 },
+    Distrust { nonsense: String },
 }
 
 /// The worker of a host. It ends when nobody holds this any more.
@@ -114,7 +115,7 @@ struct Shared {
     /// Held by every connection that a worker serves.
     places: Arc<()>,
     /// The process that runs; 0 where none does.
-    pid: AtomicU64,
+    pid: AtomicU32,
 }
 
 impl Worker {
@@ -152,7 +153,7 @@ impl Worker {
     /// The process that runs, if one does.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
-        u32::try_from(self.shared.pid.load(Relaxed)).ok().filter(|pid| *pid != 0)
+        Some(self.shared.pid.load(Relaxed)).filter(|pid| *pid != 0)
     }
 }
 
@@ -174,6 +175,11 @@ impl Via {
         let socket = OwnedFd::from(socket.into_std().ok()?);
         self.worker.wishes.send(Wish::Stream { gate: self.gate, source, socket }).ok()?;
         Some(place)
+    }
+
+    /// Has the worker replaced, which says what none of ours does.
+    pub(super) fn distrust(&self, nonsense: String) {
+        let _ = self.worker.wishes.send(Wish::Distrust { nonsense });
     }
 
     /// Completes when the worker has the policy in force, or is no more.
@@ -212,6 +218,8 @@ enum Over {
     Channel(#[source] io::Error),
     #[error("it does not answer")]
     Late,
+    #[error("it says what makes no sense: {nonsense}")]
+    Nonsense { nonsense: String },
 }
 
 struct Keeper {
@@ -301,7 +309,7 @@ impl Keeper {
                 return Err(WorkerError::Silent { said: process.output().text() });
             }
         }
-        self.shared.pid.store(process.identity().pid.into(), Relaxed);
+        self.shared.pid.store(process.identity().pid, Relaxed);
         Ok(Running { process, control, secrets, told: HashSet::new(), numbers: 0, asked: HashMap::new() })
     }
 
@@ -390,6 +398,7 @@ impl Running {
                 }
                 Ok(())
             }
+            Wish::Distrust { nonsense } => Err(Over::Nonsense { nonsense }),
             Wish::Forget { gate } => match self.told.remove(&gate) {
                 true => self.say(&Order::Forget { gate }, None).await,
                 false => Ok(()),
