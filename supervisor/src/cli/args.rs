@@ -66,6 +66,13 @@ pub enum Command {
         /// Where to
         dir: PathBuf,
     },
+    /// Serve the connections of sandboxes; started by `serve` and `run` themselves
+    #[command(hide = true)]
+    NetworkWorker {
+        /// The descriptor of the channel to the supervisor
+        #[arg(long)]
+        control: i32,
+    },
     /// Print a script that completes this command line in a shell
     Completions {
         /// The shell

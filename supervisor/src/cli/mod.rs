@@ -11,6 +11,7 @@ mod help;
 mod host_setup;
 mod interrupt;
 mod man;
+mod network;
 mod progress;
 mod remote;
 mod run;
@@ -46,6 +47,8 @@ pub fn main() -> ExitCode {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if !matches!(arguments.command, Command::Serve(_)) {
         init_logging(arguments.verbose);
+    }
+    if !matches!(arguments.command, Command::Serve(_) | Command::NetworkWorker { .. }) {
         builder.worker_threads(2);
     }
     let runtime = match builder.enable_all().build() {
@@ -58,6 +61,7 @@ pub fn main() -> ExitCode {
             Command::Config(command) => config::config(&command),
             Command::Doctor(options) => doctor::doctor(&options),
             Command::Man { dir } => man::man(&dir),
+            Command::NetworkWorker { control } => network::worker(control).await,
             Command::Run(options) => run::run(*options).await,
             Command::Serve(options) => serve::serve(*options).await,
             Command::Setup(options) => host_setup::setup(options),

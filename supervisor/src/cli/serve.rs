@@ -20,7 +20,6 @@ use rekindle::engine::detect::EngineChoice;
 use rekindle::grpc::{HostFacts, Listeners, Server, ServerHandle, ServerOptions};
 use rekindle::host::{disk, memory, open_files};
 use rekindle::http::Api;
-use rekindle::network::{Egress, Gateway};
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{CallRate, Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Logging, Metrics, MetricsServer};
@@ -28,6 +27,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::args::{MachineOptions, ServeOptions};
+use super::network;
 use super::serve_http::{Http, connection_limits};
 use super::setup::{self, Setup};
 
@@ -78,7 +78,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let host = Arc::new(setup.host);
     let pool = Pool::start(host, templates, budgets);
     let service = Service::new(
-        service_config(&config, default, Arc::clone(&audit))?,
+        service_config(&config, default, Arc::clone(&audit), &metrics).await?,
         pool,
         ledger,
         Arc::clone(&metrics),
@@ -243,13 +243,15 @@ fn pool_config(config: &ServerConfig, run_dir: &Path) -> PoolConfig {
     }
 }
 
-fn service_config(
+async fn service_config(
     config: &ServerConfig,
     default_template: TemplateName,
     audit: Arc<Audit>,
+    metrics: &Metrics,
 ) -> anyhow::Result<ServiceConfig> {
     let seconds = Duration::from_secs;
     let sandbox = &config.sandbox;
+    let (network, gateway) = network::open(config, metrics.network_worker_restarts()).await?;
     Ok(ServiceConfig {
         default_template,
         ttl: seconds(sandbox.ttl_s),
@@ -270,8 +272,8 @@ fn service_config(
         timeline_entries: sandbox.timeline_entries,
         usage_interval: (sandbox.usage_interval_s != 0).then(|| seconds(sandbox.usage_interval_s)),
         call_rate: CallRate::new(config.auth.max_calls_per_second, config.auth.max_calls_burst),
-        network: Egress::new(&config.network.policies, &config.network.hosts)?,
-        gateway: Gateway::open(&config.gateway.services, config.gateway.budget)?,
+        network,
+        gateway,
         audit,
     })
 }

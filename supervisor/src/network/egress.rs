@@ -11,6 +11,7 @@ use super::gate::Gate;
 use super::journal::Observe;
 use super::name::{HostName, InvalidName};
 use super::policy::{InvalidPolicy, Policy, PolicySpec};
+use super::worker::{Via, Worker};
 
 /// What is wrong with a host's network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +41,8 @@ pub enum InvalidNetwork {
 pub struct Egress {
     policies: Arc<BTreeMap<String, Arc<Policy>>>,
     none: Arc<Policy>,
-    dialer: Dialer,
+    pub(super) dialer: Dialer,
+    worker: Option<Worker>,
 }
 
 impl Default for Egress {
@@ -81,7 +83,14 @@ impl Egress {
             policies: Arc::new(policies),
             none: Arc::new(Policy::none()),
             dialer: Dialer::new(resolver, hosts),
+            worker: None,
         }
+    }
+
+    /// The same, whose connections a worker serves instead of this process.
+    #[must_use]
+    pub fn through(self, worker: Worker) -> Self {
+        Self { worker: Some(worker), ..self }
     }
 
     /// A policy by its name; nothing, and `none`, is the one that allows nothing.
@@ -101,7 +110,8 @@ impl Egress {
     /// The network of a sandbox under this policy. `observer` hears of every connection.
     #[must_use]
     pub fn gate(&self, policy: Arc<Policy>, observer: Option<Arc<dyn Observe>>) -> Gate {
-        Gate::new(policy, self.dialer.clone(), observer)
+        let gate = Gate::new(policy, self.dialer.clone(), observer);
+        gate.through(self.worker.as_ref().map(Via::new))
     }
 }
 

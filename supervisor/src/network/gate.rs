@@ -16,7 +16,8 @@ use super::gateway::Grants;
 use super::journal::{Journal, Observe};
 use super::policy::Policy;
 use super::summary::NetworkSummary;
-use super::traffic::Spent;
+use super::traffic::{Spending, Spent};
+use super::worker::{self, GateSource, Teller, Via};
 
 /// Connections of one sandbox at once; more are reset. Twice as many as an agent has open: it opens the next one as soon
 /// as its own half of the last has ended, and here that one may still be on its way to its end.
@@ -25,7 +26,7 @@ pub(super) const MAX_CONNECTIONS: usize = 256;
 /// The network of one sandbox.
 #[derive(Debug)]
 pub struct Gate {
-    policy: watch::Sender<Arc<Policy>>,
+    policy: Arc<watch::Sender<Arc<Policy>>>,
     pub(super) dialer: Dialer,
     pub(super) spent: Arc<Spent>,
     pub(super) journal: Arc<Journal>,
@@ -33,6 +34,8 @@ pub struct Gate {
     pub(super) grants: Option<Arc<Grants>>,
     /// Connections that are let through at this moment.
     pub(super) open: Arc<std::sync::atomic::AtomicU32>,
+    /// The worker that serves its connections; without one they are served here.
+    pub(super) via: Option<Via>,
 }
 
 impl Gate {
@@ -40,12 +43,37 @@ impl Gate {
     #[must_use]
     pub fn new(policy: Arc<Policy>, dialer: Dialer, observer: Option<Arc<dyn Observe>>) -> Self {
         Self {
-            policy: watch::channel(policy).0,
+            policy: Arc::new(watch::channel(policy).0),
             dialer,
             spent: Arc::default(),
             journal: Arc::new(Journal::new(observer)),
             grants: None,
             open: Arc::default(),
+            via: None,
+        }
+    }
+
+    /// The same, whose connections a worker serves.
+    #[must_use]
+    pub(super) fn through(self, via: Option<Via>) -> Self {
+        Self { via, ..self }
+    }
+
+    /// In the worker: goes on from what was spent before.
+    pub(super) fn resume(self, before: Spending) -> Self {
+        Self { spent: Arc::new(Spent::resume(before)), ..self }
+    }
+
+    /// In the worker: the same network for one connection, of which the supervisor is told.
+    pub(super) fn telling(&self, teller: Arc<Teller>) -> Self {
+        Self {
+            policy: Arc::clone(&self.policy),
+            dialer: self.dialer.clone(),
+            spent: Arc::clone(&self.spent),
+            journal: Arc::new(Journal::told(teller)),
+            grants: self.grants.clone(),
+            open: Arc::clone(&self.open),
+            via: None,
         }
     }
 
@@ -67,9 +95,26 @@ impl Gate {
         Arc::clone(&self.policy.borrow())
     }
 
-    /// Puts another policy in force. What was spent stays spent.
+    /// Puts another policy in force. What was spent stays spent. The worker may hear of it a moment later, see
+    /// [`Gate::in_force`].
     pub fn set_policy(&self, policy: Arc<Policy>) {
         self.policy.send_replace(policy);
+    }
+
+    /// Completes when nothing is let through any more that the policy does not allow.
+    pub async fn in_force(&self) {
+        if let Some(via) = &self.via {
+            via.enforce(self.source()).await;
+        }
+    }
+
+    /// What the worker has to know of it.
+    pub(super) fn source(&self) -> GateSource {
+        GateSource {
+            policy: Arc::clone(&self.policy),
+            spent: Arc::clone(&self.spent),
+            grants: self.grants.clone(),
+        }
     }
 
     /// Sees the policy change.
@@ -110,8 +155,9 @@ impl Gate {
     pub(super) fn room(&self, policy: &Policy) -> Result<Place, DenialReason> {
         use std::sync::atomic::Ordering::Relaxed;
         let budget = policy.budget();
-        let (made, _, _) = self.journal.counts();
-        if budget.connections.is_some_and(|most| made >= most) || self.spent.is_over(budget) {
+        if budget.connections.is_some_and(|most| self.spent.connections() >= most)
+            || self.spent.is_over(budget)
+        {
             return Err(DenialReason::BudgetSpent);
         }
         let most = budget.connections_at_once.unwrap_or(u32::MAX);
@@ -133,7 +179,13 @@ impl Gate {
                 continue;
             }
             let gate = Arc::clone(&self);
-            connections.spawn(async move { connection::serve(stream, &gate).await }.in_current_span());
+            let serving = async move {
+                match &gate.via {
+                    Some(_) => worker::carry(stream, &gate).await,
+                    None => connection::serve(stream, &gate).await,
+                }
+            };
+            connections.spawn(serving.in_current_span());
         }
     }
 }

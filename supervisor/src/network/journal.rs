@@ -8,12 +8,14 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::denial::Denial;
 use super::summary::NetworkSummary;
 use super::traffic::{Sums, Traffic};
+use super::worker::Teller;
 use crate::telemetry::Origin;
 
 /// Connections that are remembered, the latest ones.
@@ -22,7 +24,8 @@ const KEPT: usize = 256;
 const MAX_DENIALS: usize = 16;
 
 /// What became of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ConnectionState {
     /// It was let through by this rule.
     Open {
@@ -121,6 +124,8 @@ pub struct Journal {
     inner: Mutex<Inner>,
     news: watch::Sender<u64>,
     observer: Option<Arc<dyn Observe>>,
+    /// In the worker: the journal that counts is the supervisor's, and is told.
+    teller: Option<Arc<Teller>>,
 }
 
 #[derive(Debug, Default)]
@@ -205,6 +210,11 @@ impl Journal {
         Self { observer, ..Self::default() }
     }
 
+    /// That of one connection in the worker. Which executions there are is the supervisor's to know.
+    pub(super) fn told(teller: Arc<Teller>) -> Self {
+        Self { teller: Some(teller), ..Self::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -240,6 +250,10 @@ impl Journal {
 
     /// The execution that a guest names: nobody when the host has not begun it.
     pub(super) fn owner(&self, claimed: u64) -> Owner {
+        if let Some(teller) = &self.teller {
+            teller.claimed(claimed);
+            return Owner { execution: claimed, ..Owner::default() };
+        }
         match self.lock().executions.get(&claimed) {
             Some(tally) => Owner {
                 execution: claimed,
@@ -257,6 +271,7 @@ impl Journal {
         traffic: Arc<Traffic>,
         state: ConnectionState,
     ) -> OpenConnection {
+        traffic.decided();
         let record = {
             let mut inner = self.lock();
             inner.numbers += 1;
@@ -297,6 +312,9 @@ impl Journal {
 
     /// Tells of a request of plain HTTP.
     pub(super) fn request(&self) {
+        if let Some(teller) = &self.teller {
+            teller.request();
+        }
         if let Some(observer) = &self.observer {
             observer.request();
         }
@@ -304,6 +322,9 @@ impl Journal {
 
     /// Tells of a request of an execution to the gateway.
     pub(super) fn gateway(&self, execution: u64, request: &GatewayRequest<'_>) {
+        if let Some(teller) = &self.teller {
+            teller.gateway(request);
+        }
         if let Some(tally) = self.lock().executions.get_mut(&execution) {
             tally.gateway_cost = tally.gateway_cost.saturating_add(request.cost);
         }
@@ -314,6 +335,9 @@ impl Journal {
 
     fn tell(&self, record: &Record) {
         let view = record.view();
+        if let Some(teller) = &self.teller {
+            teller.connection(&view, &record.traffic);
+        }
         if let Some(observer) = &self.observer
             && !matches!(view.state, ConnectionState::Open { .. })
         {

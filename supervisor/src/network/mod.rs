@@ -8,7 +8,8 @@
 //! `client_hello` or `requests` hold the client's own words against it, `dial` looks the name up and connects to what
 //! `address` lets through, `relay` moves the bytes, `traffic` counts and paces them, and `denial` says no in the client's
 //! protocol. `connection` is all of it in order, `gate` the connections of one sandbox under the policy in force,
-//! `journal` what is remembered of them, `egress` the policies of a host. `gateway` serves the names below
+//! `journal` what is remembered of them, `egress` the policies of a host, `worker` the process in which all of this runs
+//! but the journal. `gateway` serves the names below
 //! `gateway.internal`, which no policy is asked about.
 
 pub mod address;
@@ -28,6 +29,7 @@ pub mod requests;
 pub mod summary;
 mod to_gateway;
 mod traffic;
+pub mod worker;
 
 pub use address::{Forbidden, screen};
 pub use client_hello::{ClientHello, ClientHelloReader, HelloError};
@@ -42,3 +44,4 @@ pub use policy::{Access, Budget, InvalidPolicy, Policy, PolicySpec, Protocol, Ru
 pub use requests::{RequestError, Requests};
 pub use summary::NetworkSummary;
 pub use traffic::Sums;
+pub use worker::{Worker, WorkerError, WorkerOptions};

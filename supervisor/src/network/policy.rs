@@ -168,7 +168,7 @@ pub enum InvalidPolicy {
 }
 
 /// One host pattern on one port.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// Which names; `None` for all of them, and for addresses.
     pub pattern: Option<NamePattern>,
@@ -207,7 +207,7 @@ impl fmt::Display for Target {
 }
 
 /// A policy that was checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     name: String,
     rules: Rules,
@@ -215,7 +215,7 @@ pub struct Policy {
 }
 
 /// What a policy lets through.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Rules {
     Nothing,
     Listed(Vec<Rule>),

@@ -70,7 +70,7 @@ impl Service {
     ///
     /// # Errors
     /// See [`ServiceError`].
-    pub fn update_network(
+    pub async fn update_network(
         &self,
         caller: &Caller,
         sandbox: &str,
@@ -79,7 +79,7 @@ impl Service {
         caller.require(Scope::Create)?;
         let sandbox = self.alive(caller, sandbox)?;
         let change = Change::begin(self, &sandbox, "update_network");
-        change.done(self.policy(caller, network).and_then(|policy| {
+        let changed = self.policy(caller, network).and_then(|policy| {
             let inner = sandbox.lock();
             if matches!(inner.state, SandboxState::Ending | SandboxState::Ended) {
                 return Err(sandbox.over(&inner, false));
@@ -88,7 +88,10 @@ impl Service {
             sandbox.gate.set_policy(policy);
             self.events().tell(SandboxEventKind::NetworkChanged, sandbox.view());
             Ok(sandbox.view())
-        }))
+        });
+        // Who is answered can rely on it.
+        sandbox.gate.in_force().await;
+        change.done(changed)
     }
 
     /// The connections of a sandbox; with `follow` also those to come.

@@ -11,3 +11,4 @@ mod hostile;
 mod life;
 mod off;
 mod root;
+mod worker;
