@@ -12,8 +12,10 @@ use rekindle::agent::{
     GuestPath, GuestUser, Language, OutputStream, Program, SandboxLimits, Stdin, StdinWriter,
     TransferPatience, UploadOptions,
 };
+use rekindle::config::Dirs;
 use rekindle::network::gateway::TOKEN_VARIABLE;
-use rekindle::network::{Egress, Gate, Gateway, GrantRequest, NetworkSummary};
+use rekindle::network::{Cassettes, Egress, Gate, Gateway, GrantRequest, NetworkSummary};
+use rekindle::service::{trust_variables, write_authority};
 use rekindle::vm::{self, Identity, Lost, ScratchMount, Vm};
 use rekindle_api::v1::ExecuteResponse;
 use rekindle_protocol::limits::DEFAULT_OUTPUT_LIMIT;
@@ -99,6 +101,12 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     stages.take(vm.timings());
     // It ends with the machine's session.
     tokio::spawn(Arc::clone(&gate).serve(vm.agent().take_streams()));
+    if let Some(interception) = gate.interception()
+        && let Err(error) = write_authority(vm.agent(), interception).await
+    {
+        vm.stop().await;
+        return Err(error).context("the certificates that its programs trust could not be written");
+    }
     gate.journal().begin(EXECUTION);
     let agent = vm.agent().as_user(user);
     // A file that cannot be brought out must not cost the program's output.
@@ -160,6 +168,7 @@ fn network(options: &RunOptions) -> anyhow::Result<(Arc<Gate>, Vec<EnvVar>)> {
             let config = ConfigOptions { config: options.config.clone(), ..ConfigOptions::default() };
             let config = config.load()?.config;
             let egress = Egress::new(&config.network.policies, &config.network.hosts)?;
+            let egress = egress.with_cassettes(Cassettes::new(&Dirs::find()?.data));
             let services = match &options.gateway[..] {
                 // Keys are nobody's business who does not ask for them.
                 [] => BTreeMap::new(),
@@ -180,7 +189,12 @@ fn network(options: &RunOptions) -> anyhow::Result<(Arc<Gate>, Vec<EnvVar>)> {
             "there is no network policy {name:?}\nhint: add [network.policies.{name}] to the configuration"
         )
     })?;
-    Ok((Arc::new(egress.gate(policy, None).with_grants(grants)), token.into_iter().collect()))
+    egress.require(&policy)?;
+    let mut env: Vec<EnvVar> = token.into_iter().collect();
+    if policy.intercepts() {
+        trust_variables(&mut env);
+    }
+    Ok((Arc::new(egress.gate(policy, None).with_grants(grants)), env))
 }
 
 /// Everything between restore and destroy.

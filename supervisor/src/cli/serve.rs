@@ -20,7 +20,7 @@ use rekindle::engine::detect::EngineChoice;
 use rekindle::grpc::{HostFacts, Listeners, Server, ServerHandle, ServerOptions};
 use rekindle::host::{disk, memory, open_files};
 use rekindle::http::Api;
-use rekindle::network::{Egress, Gateway};
+use rekindle::network::{Cassettes, Egress, Gateway};
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{CallRate, Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Logging, Metrics, MetricsServer};
@@ -78,7 +78,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let host = Arc::new(setup.host);
     let pool = Pool::start(host, templates, budgets);
     let service = Service::new(
-        service_config(&config, default, Arc::clone(&audit))?,
+        service_config(&config, default, Arc::clone(&audit), &dirs.data)?,
         pool,
         ledger,
         Arc::clone(&metrics),
@@ -247,6 +247,7 @@ fn service_config(
     config: &ServerConfig,
     default_template: TemplateName,
     audit: Arc<Audit>,
+    data: &Path,
 ) -> anyhow::Result<ServiceConfig> {
     let seconds = Duration::from_secs;
     let sandbox = &config.sandbox;
@@ -270,7 +271,8 @@ fn service_config(
         timeline_entries: sandbox.timeline_entries,
         usage_interval: (sandbox.usage_interval_s != 0).then(|| seconds(sandbox.usage_interval_s)),
         call_rate: CallRate::new(config.auth.max_calls_per_second, config.auth.max_calls_burst),
-        network: Egress::new(&config.network.policies, &config.network.hosts)?,
+        network: Egress::new(&config.network.policies, &config.network.hosts)?
+            .with_cassettes(Cassettes::new(data)),
         gateway: Gateway::open(&config.gateway.services, config.gateway.budget)?,
         audit,
     })

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::cassette::{CassetteError, Cassettes};
 use super::dial::{Dialer, Resolve, SystemResolver};
 use super::gate::Gate;
+use super::intercept::{Interception, Trust};
 use super::journal::Observe;
 use super::name::{HostName, InvalidName};
 use super::policy::{InvalidPolicy, Policy, PolicySpec};
@@ -41,6 +43,8 @@ pub struct Egress {
     policies: Arc<BTreeMap<String, Arc<Policy>>>,
     none: Arc<Policy>,
     dialer: Dialer,
+    /// Where what policies read is recorded, and whom servers are believed by then.
+    cassettes: Option<(Arc<Cassettes>, Arc<Trust>)>,
 }
 
 impl Default for Egress {
@@ -81,6 +85,25 @@ impl Egress {
             policies: Arc::new(policies),
             none: Arc::new(Policy::none()),
             dialer: Dialer::new(resolver, hosts),
+            cassettes: None,
+        }
+    }
+
+    /// The same with a place for cassettes.
+    #[must_use]
+    pub fn with_cassettes(self, cassettes: Cassettes) -> Self {
+        Self { cassettes: Some((Arc::new(cassettes), Arc::default())), ..self }
+    }
+
+    /// That a sandbox can be under this policy: the cassette that it answers from is there.
+    ///
+    /// # Errors
+    /// See [`CassetteError`].
+    pub fn require(&self, policy: &Policy) -> Result<(), CassetteError> {
+        match (policy.replayed(), &self.cassettes) {
+            (None, _) => Ok(()),
+            (Some(name), Some((cassettes, _))) => cassettes.require(name),
+            (Some(name), None) => Err(CassetteError::Missing { name: name.clone() }),
         }
     }
 
@@ -101,7 +124,13 @@ impl Egress {
     /// The network of a sandbox under this policy. `observer` hears of every connection.
     #[must_use]
     pub fn gate(&self, policy: Arc<Policy>, observer: Option<Arc<dyn Observe>>) -> Gate {
-        Gate::new(policy, self.dialer.clone(), observer)
+        let interception = self.cassettes.as_ref().filter(|_| policy.intercepts());
+        let interception = interception.and_then(|(cassettes, trust)| {
+            Interception::new(Arc::clone(cassettes), Arc::clone(trust))
+                .inspect_err(|error| tracing::error!(%error, "a sandbox has no authority of its own"))
+                .ok()
+        });
+        Gate::new(policy, self.dialer.clone(), observer).with_interception(interception)
     }
 }
 

@@ -31,7 +31,9 @@ pub use service::{InvalidGateway, InvalidService, OpenError};
 pub use spec::{CredentialSpec, OperationSpec, ServiceSpec};
 pub use token::{GatewayToken, TOKEN_VARIABLE};
 
+pub(super) use headers::remove_hop_by_hop;
 pub(super) use serve::{Report, Session, serve};
+pub(super) use upstream::trust;
 
 use super::name::HostName;
 use super::policy::Target;

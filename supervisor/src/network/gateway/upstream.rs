@@ -87,7 +87,8 @@ impl UpstreamPlan {
     }
 }
 
-fn trust(ca: Option<&Path>) -> Result<ClientConfig, String> {
+/// How servers are believed by these certificates, or this host's.
+pub(in crate::network) fn trust(ca: Option<&Path>) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     match ca {
         Some(path) => {
