@@ -56,7 +56,12 @@ async fn can(agent: &Agent) -> Option<&'static str> {
 
 /// Serves a policy whose names lead to this server.
 fn serve(agent: &Agent, server: SocketAddr) -> Arc<Gate> {
-    let rule = |host: &str, port, protocol| RuleSpec { host: host.to_owned(), ports: vec![port], protocol };
+    let rule = |host: &str, port, protocol| RuleSpec {
+        host: host.to_owned(),
+        ports: vec![port],
+        protocol,
+        record: None,
+    };
     let spec = PolicySpec {
         mode: Access::Allow,
         allow: vec![rule("plain.example.com", 80, Protocol::Http), rule("raw.example.com", 7, Protocol::Tcp)],

@@ -18,6 +18,7 @@ pub use self::clock::*;
 pub use self::code::*;
 pub use self::life::*;
 pub use self::remote::*;
+use super::cassette::CassetteCommand;
 use super::completions::ShellName;
 use super::config::{ConfigCommand, ConfigOptions};
 use super::host_setup::SetupOptions;
@@ -55,6 +56,9 @@ pub enum Command {
     /// Make, list and remove the tokens callers show
     #[command(subcommand)]
     Token(TokenCommand),
+    /// List, show and remove recorded network exchanges
+    #[command(subcommand)]
+    Cassette(CassetteCommand),
     /// Check the configuration of the service, or print its reference
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -2,6 +2,7 @@
 //! error; a failure of our own ends with code 125 and, where something can be done, a `hint:`.
 
 mod args;
+mod cassette;
 mod completions;
 mod config;
 mod doctor;
@@ -57,6 +58,7 @@ pub fn main() -> ExitCode {
     };
     let done = runtime.block_on(async {
         match arguments.command {
+            Command::Cassette(command) => cassette::cassette(&command),
             Command::Completions { shell } => completions::completions(shell),
             Command::Config(command) => config::config(&command),
             Command::Doctor(options) => doctor::doctor(&options),

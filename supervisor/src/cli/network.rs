@@ -1,12 +1,20 @@
 //! The network of a host, as `serve` and `run` open it, and the worker that they start for it.
 
+use std::path::Path;
+
 use prometheus_client::metrics::counter::Counter;
 use rekindle::config::ServerConfig;
-use rekindle::network::{Egress, Gateway, Worker, WorkerOptions, worker};
+use rekindle::network::{Cassettes, Egress, Gateway, Worker, WorkerOptions, worker};
 
-/// Opens what is configured, with a worker that serves its connections. `restarts` counts those that had to be replaced.
-pub async fn open(config: &ServerConfig, restarts: Counter) -> anyhow::Result<(Egress, Gateway)> {
+/// Opens what is configured, with a worker that serves its connections; cassettes are in the directory for data.
+/// `restarts` counts workers that had to be replaced.
+pub async fn open(
+    config: &ServerConfig,
+    data: &Path,
+    restarts: Counter,
+) -> anyhow::Result<(Egress, Gateway)> {
     let egress = Egress::new(&config.network.policies, &config.network.hosts)?;
+    let egress = egress.with_cassettes(Cassettes::new(data));
     let gateway = Gateway::open(&config.gateway.services, config.gateway.budget)?;
     let worker = Worker::start(WorkerOptions::this_program(restarts), &egress, &gateway).await?;
     Ok((egress.through(worker), gateway))

@@ -12,8 +12,10 @@ use rekindle::agent::{
     GuestPath, GuestUser, Language, OutputStream, Program, SandboxLimits, Stdin, StdinWriter,
     TransferPatience, UploadOptions,
 };
+use rekindle::config::Dirs;
 use rekindle::network::gateway::TOKEN_VARIABLE;
 use rekindle::network::{Gate, GrantRequest, NetworkSummary};
+use rekindle::service::{trust_variables, write_authority};
 use rekindle::vm::{self, Identity, Lost, ScratchMount, Vm};
 use rekindle_api::v1::ExecuteResponse;
 use rekindle_protocol::limits::DEFAULT_OUTPUT_LIMIT;
@@ -100,6 +102,12 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     stages.take(vm.timings());
     // It ends with the machine's session.
     tokio::spawn(Arc::clone(&gate).serve(vm.agent().take_streams()));
+    if let Some(interception) = gate.interception()
+        && let Err(error) = write_authority(vm.agent(), interception).await
+    {
+        vm.stop().await;
+        return Err(error).context("the certificates that its programs trust could not be written");
+    }
     gate.journal().begin(EXECUTION);
     let agent = vm.agent().as_user(user);
     // A file that cannot be brought out must not cost the program's output.
@@ -164,7 +172,7 @@ async fn open_gate(options: &RunOptions) -> anyhow::Result<(Arc<Gate>, Vec<EnvVa
             if options.gateway.is_empty() {
                 config.gateway.services.clear();
             }
-            network::open(&config, Counter::default()).await?
+            network::open(&config, &Dirs::find()?.data, Counter::default()).await?
         }
     };
     let asked = GrantRequest { operations: &options.gateway, budget: None };
@@ -179,7 +187,12 @@ async fn open_gate(options: &RunOptions) -> anyhow::Result<(Arc<Gate>, Vec<EnvVa
             "there is no network policy {name:?}\nhint: add [network.policies.{name}] to the configuration"
         )
     })?;
-    Ok((Arc::new(egress.gate(policy, None).with_grants(grants)), token.into_iter().collect()))
+    egress.require(&policy)?;
+    let mut env: Vec<EnvVar> = token.into_iter().collect();
+    if policy.intercepts() {
+        trust_variables(&mut env);
+    }
+    Ok((Arc::new(egress.gate(policy, None).with_grants(grants)), env))
 }
 
 /// Everything between restore and destroy.

@@ -78,7 +78,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let host = Arc::new(setup.host);
     let pool = Pool::start(host, templates, budgets);
     let service = Service::new(
-        service_config(&config, default, Arc::clone(&audit), &metrics).await?,
+        service_config(&config, default, Arc::clone(&audit), &metrics, &dirs.data).await?,
         pool,
         ledger,
         Arc::clone(&metrics),
@@ -248,10 +248,11 @@ async fn service_config(
     default_template: TemplateName,
     audit: Arc<Audit>,
     metrics: &Metrics,
+    data: &Path,
 ) -> anyhow::Result<ServiceConfig> {
     let seconds = Duration::from_secs;
     let sandbox = &config.sandbox;
-    let (network, gateway) = network::open(config, metrics.network_worker_restarts()).await?;
+    let (network, gateway) = network::open(config, data, metrics.network_worker_restarts()).await?;
     Ok(ServiceConfig {
         default_template,
         ttl: seconds(sandbox.ttl_s),

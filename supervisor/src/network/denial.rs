@@ -64,6 +64,8 @@ pub enum DenialReason {
     RateLimited,
     /// Nothing is left of what the sandbox may spend at the gateway.
     CostSpent,
+    /// Answers come from a cassette, and it has none for this request.
+    NotRecorded,
 }
 
 impl DenialReason {
@@ -94,6 +96,7 @@ impl DenialReason {
             Self::BodyTooLarge => "body_too_large",
             Self::RateLimited => "rate_limited",
             Self::CostSpent => "cost_spent",
+            Self::NotRecorded => "not_recorded",
         }
     }
 }
@@ -204,6 +207,11 @@ impl Denial {
             DenialReason::RateLimited => format!("too many requests to {host} in a minute"),
             DenialReason::CostSpent => {
                 format!("the gateway budget of this sandbox does not cover one more {rule}")
+            }
+            DenialReason::NotRecorded => {
+                format!(
+                    "network policy {policy} answers from a cassette, which has no answer for this request to {host}:{port} ({rule})"
+                )
             }
         }
     }

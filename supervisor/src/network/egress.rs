@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::cassette::{CassetteError, Cassettes};
 use super::dial::{Dialer, Resolve, SystemResolver};
 use super::gate::Gate;
+use super::intercept::{Interception, Trust};
 use super::journal::Observe;
 use super::name::{HostName, InvalidName};
 use super::policy::{InvalidPolicy, Policy, PolicySpec};
@@ -43,6 +45,8 @@ pub struct Egress {
     none: Arc<Policy>,
     pub(super) dialer: Dialer,
     worker: Option<Worker>,
+    /// Where what policies read is recorded, and whom servers are believed by then.
+    cassettes: Option<(Arc<Cassettes>, Arc<Trust>)>,
 }
 
 impl Default for Egress {
@@ -84,6 +88,25 @@ impl Egress {
             none: Arc::new(Policy::none()),
             dialer: Dialer::new(resolver, hosts),
             worker: None,
+            cassettes: None,
+        }
+    }
+
+    /// The same with a place for cassettes.
+    #[must_use]
+    pub fn with_cassettes(self, cassettes: Cassettes) -> Self {
+        Self { cassettes: Some((Arc::new(cassettes), Arc::default())), ..self }
+    }
+
+    /// That a sandbox can be under this policy: the cassette that it answers from is there.
+    ///
+    /// # Errors
+    /// See [`CassetteError`].
+    pub fn require(&self, policy: &Policy) -> Result<(), CassetteError> {
+        match (policy.replayed(), &self.cassettes) {
+            (None, _) => Ok(()),
+            (Some(name), Some((cassettes, _))) => cassettes.require(name),
+            (Some(name), None) => Err(CassetteError::Missing { name: name.clone() }),
         }
     }
 
@@ -110,7 +133,13 @@ impl Egress {
     /// The network of a sandbox under this policy. `observer` hears of every connection.
     #[must_use]
     pub fn gate(&self, policy: Arc<Policy>, observer: Option<Arc<dyn Observe>>) -> Gate {
-        let gate = Gate::new(policy, self.dialer.clone(), observer);
+        let interception = self.cassettes.as_ref().filter(|_| policy.intercepts());
+        let interception = interception.and_then(|(cassettes, trust)| {
+            Interception::new(Arc::clone(cassettes), Arc::clone(trust))
+                .inspect_err(|error| tracing::error!(%error, "a sandbox has no authority of its own"))
+                .ok()
+        });
+        let gate = Gate::new(policy, self.dialer.clone(), observer).with_interception(interception);
         gate.through(self.worker.as_ref().map(Via::new))
     }
 }

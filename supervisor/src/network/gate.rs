@@ -13,6 +13,7 @@ use super::connection;
 use super::denial::DenialReason;
 use super::dial::Dialer;
 use super::gateway::Grants;
+use super::intercept::Interception;
 use super::journal::{Journal, Observe};
 use super::policy::Policy;
 use super::summary::NetworkSummary;
@@ -32,6 +33,8 @@ pub struct Gate {
     pub(super) journal: Arc<Journal>,
     /// What it may ask of the gateway.
     pub(super) grants: Option<Arc<Grants>>,
+    /// What connections whose requests are read are served with.
+    pub(super) interception: Option<Arc<Interception>>,
     /// Connections that are let through at this moment.
     pub(super) open: Arc<std::sync::atomic::AtomicU32>,
     /// The worker that serves its connections; without one they are served here.
@@ -48,6 +51,7 @@ impl Gate {
             spent: Arc::default(),
             journal: Arc::new(Journal::new(observer)),
             grants: None,
+            interception: None,
             open: Arc::default(),
             via: None,
         }
@@ -72,6 +76,7 @@ impl Gate {
             spent: Arc::clone(&self.spent),
             journal: Arc::new(Journal::told(teller)),
             grants: self.grants.clone(),
+            interception: None,
             open: Arc::clone(&self.open),
             via: None,
         }
@@ -81,6 +86,19 @@ impl Gate {
     #[must_use]
     pub fn with_grants(self, grants: Option<Grants>) -> Self {
         Self { grants: grants.map(Arc::new), ..self }
+    }
+
+    /// The same, in which requests can be read where a policy says so. It ends with it.
+    #[must_use]
+    pub fn with_interception(self, interception: Option<Interception>) -> Self {
+        Self { interception: interception.map(Arc::new), ..self }
+    }
+
+    /// What connections whose requests are read are served with; only a sandbox that was made under such a policy has
+    /// it.
+    #[must_use]
+    pub fn interception(&self) -> Option<&Interception> {
+        self.interception.as_deref()
     }
 
     /// What it may ask of the gateway, and has.
@@ -181,8 +199,9 @@ impl Gate {
             let gate = Arc::clone(&self);
             let serving = async move {
                 match &gate.via {
-                    Some(_) => worker::carry(stream, &gate).await,
-                    None => connection::serve(stream, &gate).await,
+                    // A worker has no way to cassettes, which are files of the supervisor's.
+                    Some(_) if !gate.policy().intercepts() => worker::carry(stream, &gate).await,
+                    _ => connection::serve(stream, &gate).await,
                 }
             };
             connections.spawn(serving.in_current_span());

@@ -34,7 +34,9 @@ pub use spec::{CredentialSpec, OperationSpec, ServiceSpec};
 pub use token::{GatewayToken, TOKEN_VARIABLE};
 
 pub(super) use handover::{GatewaySetup, GrantSetup};
+pub(super) use headers::remove_hop_by_hop;
 pub(super) use serve::{Report, Session, serve};
+pub(super) use upstream::{native, trust};
 
 use super::name::HostName;
 use super::policy::Target;

@@ -101,7 +101,7 @@ impl UpstreamPlan {
 pub(super) type Certificates = Vec<CertificateDer<'static>>;
 
 /// Those that this host trusts.
-pub(super) fn native() -> Certificates {
+pub(in crate::network) fn native() -> Certificates {
     rustls_native_certs::load_native_certs().certs
 }
 
@@ -116,7 +116,8 @@ fn read(path: &Path) -> Result<Certificates, String> {
     Ok(certificates)
 }
 
-fn trust(
+/// How servers are believed by these certificates, or this host's.
+pub(in crate::network) fn trust(
     ca: Option<&[CertificateDer<'static>]>,
     native: impl FnOnce() -> Certificates,
 ) -> Result<ClientConfig, String> {

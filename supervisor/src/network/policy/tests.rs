@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn rule(host: &str, ports: &[u16], protocol: Protocol) -> RuleSpec {
-    RuleSpec { host: host.to_owned(), ports: ports.to_vec(), protocol }
+    RuleSpec { host: host.to_owned(), ports: ports.to_vec(), protocol, record: None }
 }
 
 fn allow(rules: Vec<RuleSpec>) -> Result<Policy, InvalidPolicy> {

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use super::gate::Gate;
 
 /// The image that has the clients, barely warmed up.
-const TEMPLATE: &str = "clients";
+pub(super) const TEMPLATE: &str = "clients";
 const RECIPE: &str = r#"
 description = "the big image, for its clients"
 image = "python-node"
@@ -25,7 +25,7 @@ scratch_mib = 256
 "#;
 
 /// Makes the template, once.
-async fn template(lab: &Lab) -> Result<(), Unavailable> {
+pub(super) async fn template(lab: &Lab) -> Result<(), Unavailable> {
     static BUILT: OnceCell<Result<(), Unavailable>> = OnceCell::const_new();
     let build = || async {
         let source = lab.source_of(TEMPLATE, RECIPE)?;

@@ -3,6 +3,7 @@
 //! loopback, and `network.hosts` maps the names to them; nothing here leaves the host.
 
 mod attribution;
+mod cassette;
 mod clients;
 mod developer;
 mod gate;
