@@ -267,12 +267,13 @@ impl Policy {
         matches!(self.rules, Rules::Everything)
     }
 
-    /// The rules it is made of; none where it lets everything or nothing through.
+    /// The rules it is made of, in words; none where it lets everything or nothing through.
     #[must_use]
-    pub fn rules(&self) -> &[Rule] {
+    pub fn listed(&self) -> Vec<String> {
         match &self.rules {
-            Rules::Listed(rules) => rules,
-            Rules::Nothing | Rules::Everything | Rules::Replayed(_) => &[],
+            Rules::Listed(rules) => rules.iter().map(ToString::to_string).collect(),
+            Rules::Replayed(cassette) => vec![format!("replay {cassette}")],
+            Rules::Nothing | Rules::Everything => Vec::new(),
         }
     }
 

@@ -14,9 +14,10 @@ const POLICIES: &str = r#"record = { mode = "allow", record = "tape", allow = [
     replay = { mode = "replay", cassette = "tape" }"#;
 
 /// The same by two clients: a warm interpreter's library, and a program.
-const PYTHON: &str = "import urllib.request\n\
+const PYTHON: &str = "import hashlib, urllib.request\n\
                       for url in ['https://www.example.com/data?page=1', 'http://mirror.example.org/list']:\n    \
-                      print(urllib.request.urlopen(url, timeout=200).read().hex())";
+                      body = urllib.request.urlopen(url, timeout=200).read()\n    \
+                      print(len(body), hashlib.sha256(body).hexdigest())";
 const CURL: &str = "curl -sS --fail https://www.example.com/script http://mirror.example.org/list -H 'authorization: canary-4711'";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -44,7 +45,8 @@ async fn what_curl_and_python_were_answered_is_answered_again_when_nobody_is_the
     let sandbox = gate.sandbox("record").await;
     let by_python = gate.python(&sandbox, PYTHON).await;
     let by_curl = gate.shell(&sandbox, CURL, "").await.printed();
-    assert_eq!((by_python[0].len(), by_curl.as_str()), (600_000, "over TLS\nover HTTP"));
+    assert!(by_python[0].starts_with("300000 "), "{by_python:?}");
+    assert_eq!(by_curl, "over TLS\nover HTTP");
     assert_eq!((plain.heard().len(), secure.heard().len()), (2, 2));
     assert_eq!(secure.keys(), ["canary-4711"]);
     let reached = (plain.connections(), secure.connections());
