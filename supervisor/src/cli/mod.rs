@@ -16,6 +16,7 @@ mod progress;
 mod remote;
 mod run;
 mod serve;
+mod serve_files;
 mod serve_http;
 mod setup;
 mod stages;

@@ -18,7 +18,7 @@ use rekindle::door::{Authenticator, Tls, TlsFiles};
 use rekindle::engine::EngineKind;
 use rekindle::engine::detect::EngineChoice;
 use rekindle::grpc::{HostFacts, Listeners, Server, ServerHandle, ServerOptions};
-use rekindle::host::{disk, memory, open_files};
+use rekindle::host::{disk, memory};
 use rekindle::http::Api;
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{CallRate, Ledger, Service, ServiceConfig};
@@ -28,6 +28,7 @@ use tokio::sync::watch;
 
 use super::args::{MachineOptions, ServeOptions};
 use super::network;
+use super::serve_files;
 use super::serve_http::{Http, connection_limits};
 use super::setup::{self, Setup};
 
@@ -35,11 +36,6 @@ use super::setup::{self, Setup};
 const LAST_CALLS: Duration = Duration::from_secs(2);
 /// How often figures of all machines are brought up to date.
 const FIGURES: Duration = Duration::from_secs(5);
-
-/// Descriptors the supervisor has for each machine, at most: process, output, sockets, namespaces, files.
-const FILES_PER_MACHINE: u64 = 16;
-/// Descriptors it has besides: listeners, logs, templates, runtime.
-const OWN_FILES: u64 = 128;
 
 /// Runs the command.
 pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
@@ -74,7 +70,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let templates = load_templates(&setup, &config, &default).await?;
     let budgets = pool_config(&config, setup.host.run_dir());
     let smallest = templates.iter().map(|template| template.source.recipe.memory_mib).min();
-    raise_open_files(&config, machines(&budgets, smallest.unwrap_or(1).into()));
+    serve_files::raise(&config, machines(&budgets, smallest.unwrap_or(1).into()));
     let host = Arc::new(setup.host);
     let pool = Pool::start(host, templates, budgets);
     let service = Service::new(
@@ -282,33 +278,6 @@ async fn service_config(
 fn machines(budgets: &PoolConfig, smallest_mib: u64) -> u64 {
     let handed_out = budgets.memory_budget_mib.saturating_mul(budgets.memory_overcommit_percent.into()) / 100;
     handed_out / smallest_mib.max(1)
-}
-
-/// Takes as many open files as the host allows, and says when these may not be enough.
-fn raise_open_files(config: &ServerConfig, machines: u64) {
-    let limit = match open_files::raise() {
-        Ok(limit) => limit,
-        Err(error) => {
-            tracing::warn!(%error, "the limit of open files could not be raised");
-            return;
-        }
-    };
-    let listen = &config.listen;
-    let listeners = u64::from(listen.tcp.is_some()) + u64::from(config.http.listen.is_some());
-    let network = listeners * u64::from(listen.max_connections);
-    let connections = network + u64::from(listen.max_socket_connections);
-    let needed = OWN_FILES + connections + machines.saturating_mul(FILES_PER_MACHINE);
-    if limit < needed {
-        tracing::warn!(
-            limit,
-            needed,
-            connections,
-            machines,
-            "too few open files for all connections and machines at once: some will fail\n\
-             hint: raise the hard limit (LimitNOFILE= of the unit), or lower listen.max_connections, \
-             listen.max_socket_connections or pool.memory_budget_mib"
-        );
-    }
 }
 
 fn socket_path(config: &ServerConfig, dirs: &Dirs) -> PathBuf {
