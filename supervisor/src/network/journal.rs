@@ -4,10 +4,13 @@
 //! Which execution a connection belongs to is the guest's word. It is taken for one that the host has begun, and for
 //! nobody's otherwise, so a guest that lies fills no memory and only ever lies about itself.
 
+mod observe;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+pub use self::observe::{GatewayRequest, Observe};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -86,27 +89,6 @@ pub struct ConnectionView {
     pub up: u64,
     /// Bytes of the server's.
     pub down: u64,
-}
-
-/// Who is told of every connection that has ended, was denied or has failed.
-pub trait Observe: Send + Sync + std::fmt::Debug {
-    /// Takes notice. Must not wait.
-    fn connection(&self, view: &ConnectionView);
-    /// Takes notice of a request of plain HTTP that was let through. Must not wait.
-    fn request(&self);
-    /// Takes notice of a request to the gateway, whose connection is told besides. Must not wait.
-    fn gateway(&self, request: &GatewayRequest<'_>);
-}
-
-/// What became of a request to the gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GatewayRequest<'a> {
-    /// Of which service the sandbox has grants.
-    pub service: &'a str,
-    /// `passed`, `failed`, or why it was denied.
-    pub outcome: &'a str,
-    /// What it cost.
-    pub cost: u64,
 }
 
 /// What a connection asked for, under which policy.

@@ -4,7 +4,6 @@
 //! start ──► set up ──► ready ──► orders ──► it ends, or does not answer ──► all that waits is refused ──► start
 //! ```
 
-use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -17,12 +16,13 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::control::Control;
 use super::order::{Answer, Order};
+use super::running::{Over, Running, late};
 use super::user;
-use crate::host::process::{Process, ProcessSpec, SpawnError, spawn};
+use crate::host::process::{ProcessSpec, SpawnError, spawn};
 use crate::network::dial::Dialer;
 use crate::network::egress::Egress;
 use crate::network::gateway::{Gateway, Grants};
@@ -31,8 +31,6 @@ use crate::network::traffic::Spent;
 
 /// How long a worker may take to start.
 const START: Duration = Duration::from_secs(30);
-/// How long it may take to hear an order, and to answer one. One that takes longer lets through what it should not.
-const ANSWER: Duration = Duration::from_secs(5);
 /// How long nothing is started after a worker has ended, at least and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 /// How long one has to live for the next to be started after the shortest pause.
@@ -90,12 +88,13 @@ pub(in crate::network) struct GateSource {
 }
 
 impl GateSource {
-    fn policy(&self) -> Policy {
+    pub(super) fn policy(&self) -> Policy {
         Policy::clone(&self.policy.borrow())
     }
 }
 
-enum Wish {
+/// Something for the worker.
+pub(super) enum Wish {
     Stream { gate: u64, source: GateSource, socket: OwnedFd },
     Policy { gate: u64, source: GateSource, done: oneshot::Sender<()> },
     Forget { gate: u64 },
@@ -197,31 +196,6 @@ impl Drop for Via {
     }
 }
 
-/// A worker that was set up.
-struct Running {
-    process: Process,
-    control: Control,
-    secrets: watch::Receiver<u64>,
-    /// Sandboxes that it knows.
-    told: HashSet<u64>,
-    numbers: u64,
-    /// Policies that it has not answered yet.
-    asked: HashMap<u64, (Instant, oneshot::Sender<()>)>,
-}
-
-/// Why a worker is done with.
-#[derive(Debug, thiserror::Error)]
-enum Over {
-    #[error("nobody needs it any more")]
-    Unneeded,
-    #[error("its channel ended")]
-    Channel(#[source] io::Error),
-    #[error("it does not answer")]
-    Late,
-    #[error("it says what makes no sense: {nonsense}")]
-    Nonsense { nonsense: String },
-}
-
 struct Keeper {
     options: WorkerOptions,
     dialer: Dialer,
@@ -310,7 +284,7 @@ impl Keeper {
             }
         }
         self.shared.pid.store(process.identity().pid, Relaxed);
-        Ok(Running { process, control, secrets, told: HashSet::new(), numbers: 0, asked: HashMap::new() })
+        Ok(Running::new(process, control, secrets))
     }
 
     /// Passes on what is wished for until the worker is over.
@@ -321,13 +295,7 @@ impl Keeper {
             return over;
         }
         loop {
-            let overdue = running.asked.values().map(|(until, _)| *until).min();
-            let late = async {
-                match overdue {
-                    Some(until) => sleep_until(until).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let overdue = running.overdue();
             let done = tokio::select! {
                 wish = self.wishes.recv() => match wish {
                     Some(wish) => running.follow(wish).await,
@@ -338,7 +306,7 @@ impl Keeper {
                     let secrets = self.gateway.secrets();
                     running.say(&Order::Secrets { secrets }, None).await
                 }
-                () = late => Err(Over::Late),
+                () = late(overdue) => Err(Over::Late),
             };
             if let Err(over) = done {
                 return over;
@@ -365,56 +333,5 @@ impl Keeper {
                 () = sleep(left.min(PAUSE.0).max(Duration::from_millis(1))) => {}
             }
         }
-    }
-}
-
-impl Running {
-    /// Gives an order. A worker that does not take it is stuck.
-    async fn say(&mut self, order: &Order, descriptor: Option<OwnedFd>) -> Result<(), Over> {
-        match timeout(ANSWER, self.control.send(order, descriptor)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Over::Channel(error)),
-            Err(_) => Err(Over::Late),
-        }
-    }
-
-    async fn follow(&mut self, wish: Wish) -> Result<(), Over> {
-        match wish {
-            Wish::Stream { gate, source, socket } => {
-                if self.told.insert(gate) {
-                    let grants = source.grants.as_deref().map(Grants::hand_over);
-                    let (policy, spending) = (source.policy(), source.spent.spending());
-                    self.say(&Order::Gate { gate, policy, spending, grants }, None).await?;
-                }
-                self.say(&Order::Stream { gate }, Some(socket)).await
-            }
-            Wish::Policy { gate, source, done } => {
-                // One that it does not know it is told with the first connection.
-                if self.told.contains(&gate) {
-                    self.numbers += 1;
-                    self.asked.insert(self.numbers, (Instant::now() + ANSWER, done));
-                    let policy = source.policy();
-                    self.say(&Order::Policy { gate, policy, number: self.numbers }, None).await?;
-                }
-                Ok(())
-            }
-            Wish::Distrust { nonsense } => Err(Over::Nonsense { nonsense }),
-            Wish::Forget { gate } => match self.told.remove(&gate) {
-                true => self.say(&Order::Forget { gate }, None).await,
-                false => Ok(()),
-            },
-        }
-    }
-
-    fn answered(&mut self, answer: io::Result<Answer>) -> Result<(), Over> {
-        match answer.map_err(Over::Channel)? {
-            Answer::Ready => {}
-            Answer::Enforced { number } => {
-                if let Some((_, done)) = self.asked.remove(&number) {
-                    let _ = done.send(());
-                }
-            }
-        }
-        Ok(())
     }
 }

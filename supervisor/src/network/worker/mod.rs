@@ -18,8 +18,8 @@
 //! the policy of a sandbox, and what that has spent, with the first connection.
 //!
 //! `order` is what the supervisor says, `event` what the worker does, `control` and `frames` how, `teller` and `guest` the
-//! worker's end of a connection, `carry` and `heard` the supervisor's, `process` the worker, `keeper` who starts it, `user`
-//! whom it becomes.
+//! worker's end of a connection, `carry` and `heard` the supervisor's, `process` the worker, `keeper` who starts it,
+//! `running` what it was told, `user` whom it becomes.
 
 mod carry;
 mod control;
@@ -30,6 +30,7 @@ mod heard;
 mod keeper;
 mod order;
 mod process;
+mod running;
 mod teller;
 mod user;
 
