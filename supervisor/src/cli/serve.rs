@@ -70,7 +70,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let templates = load_templates(&setup, &config, &default).await?;
     let budgets = pool_config(&config, setup.host.run_dir());
     let smallest = templates.iter().map(|template| template.source.recipe.memory_mib).min();
-    serve_files::raise(&config, machines(&budgets, smallest.unwrap_or(1).into()));
+    raise_open_files(&config, machines(&budgets, smallest.unwrap_or(1).into()));
     let host = Arc::new(setup.host);
     let pool = Pool::start(host, templates, budgets);
     let service = Service::new(
