@@ -28,6 +28,7 @@ pub mod requests;
 pub mod summary;
 mod to_gateway;
 mod traffic;
+mod verdict;
 
 pub use address::{Forbidden, screen};
 pub use client_hello::{ClientHello, ClientHelloReader, HelloError};

@@ -211,9 +211,19 @@ impl Machine {
     async fn raw(&self, service: &str, request: &str) -> String {
         let name = format!("{service}.gateway.internal");
         let (mut stream, verdict) = self.guest.dial(&name, 80, 0, request.as_bytes()).await;
-        assert!(matches!(verdict, Verdict::Accepted(_)), "{verdict:?}");
         let mut heard = Vec::new();
-        in_time("an answer", stream.read_to_end(&mut heard)).await.expect("heard");
+        match verdict {
+            Verdict::Accepted(_) => {
+                in_time("an answer", stream.read_to_end(&mut heard)).await.expect("heard");
+            }
+            // The guest writes the record down and sends its client the reply.
+            Verdict::Denied(told) => {
+                heard = told.reply.to_vec();
+                let record: serde_json::Value = serde_json::from_str(&told.record).expect("JSON");
+                assert_eq!((&record["reason"], &record["host"]), (&told.reason.into(), &name.into()));
+            }
+            Verdict::Failed(_) => panic!("{verdict:?}"),
+        }
         let heard = String::from_utf8_lossy(&heard).into_owned();
         assert!(!heard.contains(CANARY), "the guest sees the credential: {heard}");
         heard
@@ -239,6 +249,11 @@ fn status(answer: &str) -> u16 {
 
 fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").expect("a body").1
+}
+
+/// What is refused by its head is a denial to the guest, which writes it down.
+async fn verdict(machine: &Machine, request: &str) -> Verdict {
+    machine.guest.dial("ai.gateway.internal", 80, 0, request.as_bytes()).await.1
 }
 
 fn denied(answer: &str) -> serde_json::Value {
@@ -532,6 +547,28 @@ async fn a_budget_and_a_pace_are_kept_and_told() {
     // Another sandbox has its own.
     let other = bed.machine(&mut client, granted(&["ai/item"])).await;
     assert_eq!(status(&other.ask("GET /v1/items/7").await), 200);
+}
+
+#[tokio::test]
+async fn a_guest_hears_of_a_refusal_as_of_any_denial_and_of_an_answer_at_once() {
+    let bed = bed().await;
+    let mut client = bed.place.client().await;
+    let machine = bed.machine(&mut client, granted(&["ai/item", "ai/stream"])).await;
+    for (request, reason) in [
+        (machine.request("GET /v1/models", ""), "not_granted"),
+        (machine.request("GET /v1/items/7", "").replace(&machine.token, "wrong"), "gateway_token"),
+        (machine.request("GET /v1/items/7", "").replace("ai.gateway", "keyed.gateway"), "host_mismatch"),
+        ("hello\r\n\r\n".to_owned(), "not_http"),
+    ] {
+        let told = verdict(&machine, &request).await;
+        let Verdict::Denied(told) = told else { panic!("{request}: {told:?}") };
+        let record: serde_json::Value = serde_json::from_str(&told.record).expect("JSON");
+        assert_eq!((&*told.reason, &record["reason"]), (reason, &reason.into()), "{request}");
+        assert_eq!(record["host"], "ai.gateway.internal");
+        assert!(told.reply.starts_with(b"HTTP/1.1 4"), "{told:?}");
+    }
+    // Before the service has said a word: a guest waits for a verdict no longer than for a connection.
+    assert!(matches!(verdict(&machine, &machine.request("GET /v1/stream", "")).await, Verdict::Accepted(_)));
 }
 
 #[tokio::test]

@@ -47,6 +47,8 @@ const MAX_FIELDS: usize = 128;
 
 /// Who hears what became of a request.
 pub(in crate::network) trait Report: Sync {
+    /// Its head is approved, and the service is being connected to.
+    fn approved(&self);
     /// It goes to the service.
     fn passed(&self, operation: &str, cost: u64);
     /// It does not, or no further.
@@ -135,6 +137,7 @@ impl Handler<'_> {
         }
         let grants = self.session.grants;
         grants.budget.take(operation.cost).map_err(|_| denied(DenialReason::CostSpent, None))?;
+        self.session.report.approved();
         let failed = |why: String, late| Refusal::Failed { operation: label.clone(), why, late };
         let connection = service.upstream.connect(self.session.dialer).await.map_err(|error| {
             grants.budget.give_back(operation.cost);
