@@ -36,7 +36,9 @@ pub use denial::{Denial, DenialReason};
 pub use dial::{DialError, Dialer, Resolve, SystemResolver};
 pub use egress::{Egress, InvalidNetwork};
 pub use gate::Gate;
-pub use gateway::{Gateway, GatewayToken, GrantError, GrantRequest, Grants, ServiceSpec};
+pub use gateway::{
+    Allowance, DayCost, Gateway, GatewayToken, GrantError, GrantRequest, Grants, Purse, ServiceSpec,
+};
 pub use journal::{ConnectionState, ConnectionView, GatewayRequest, Journal, Observe};
 pub use name::{HostName, InvalidName, NamePattern};
 pub use policy::{Access, Budget, InvalidPolicy, Policy, PolicySpec, Protocol, Rule, RuleSpec, Target};
