@@ -1,12 +1,12 @@
 //! A server with the network policy `test`, and programs run in its sandboxes: what the tests beside it share.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use rekindle_api::client::Client;
 use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::{CreateSandboxRequest, Diagnosis, ExecuteRequest, ExecutionNetwork, Program, Sandbox};
 use rekindle_e2e::server::Server;
-use rekindle_e2e::site::Site;
 use rekindle_e2e::{Lab, leftovers};
 use rekindle_test_support::wait::PATIENCE;
 use tempfile::TempDir;
@@ -72,8 +72,8 @@ impl Ran {
 
 impl Gate {
     /// Starts a server of one template. `allow` is what the policy allows, in the words of the configuration; every
-    /// name of `hosts` leads to its site.
-    pub async fn open(lab: &Lab, template: &str, allow: &str, hosts: &[(&str, &Site)]) -> Self {
+    /// name of `hosts` leads to its address.
+    pub async fn open(lab: &Lab, template: &str, allow: &str, hosts: &[(&str, SocketAddr)]) -> Self {
         Self::open_with(lab, template, allow, hosts, &[]).await
     }
 
@@ -82,12 +82,12 @@ impl Gate {
         lab: &Lab,
         template: &str,
         allow: &str,
-        hosts: &[(&str, &Site)],
+        hosts: &[(&str, SocketAddr)],
         more: &[String],
     ) -> Self {
         let data = lab.copy();
         let hosts: Vec<String> =
-            hosts.iter().map(|(name, site)| format!("\"{name}\" = \"{}\"", site.address())).collect();
+            hosts.iter().map(|(name, address)| format!("\"{name}\" = \"{address}\"")).collect();
         let settings = [
             format!("network.policies={{ test = {{ mode = \"allow\", {allow} }} }}"),
             format!("network.hosts={{ {} }}", hosts.join(", ")),

@@ -9,5 +9,7 @@ mod gate;
 mod gateway;
 mod hostile;
 mod life;
+mod made;
 mod off;
 mod root;
+mod servers;
