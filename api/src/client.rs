@@ -190,14 +190,17 @@ impl Connection {
         channel(target).await.map(|channel| Self { channel, headers: CallHeaders::default() })
     }
 
-    /// The same connection, for calls that are part of a trace (a `traceparent` of W3C's) and of a step of it.
+    /// The same connection, for calls that are part of a trace (a `traceparent` of W3C's) and of a step of it. What is
+    /// not named stays what it was.
     ///
     /// # Errors
     /// [`ConnectError::Origin`].
     pub fn part_of(self, traceparent: Option<&str>, step: Option<&str>) -> Result<Self, ConnectError> {
         let value = |text: &str| text.parse().map_err(|_| ConnectError::Origin);
         let (traceparent, step) = (traceparent.map(value).transpose()?, step.map(value).transpose()?);
-        Ok(Self { headers: CallHeaders { traceparent, step, ..self.headers }, ..self })
+        let CallHeaders { authorization, traceparent: trace_before, step: step_before } = self.headers;
+        let (traceparent, step) = (traceparent.or(trace_before), step.or(step_before));
+        Ok(Self { headers: CallHeaders { authorization, traceparent, step }, ..self })
     }
 
     /// Clients whose calls show this token.

@@ -56,7 +56,12 @@ async fn can(agent: &Agent) -> Option<&'static str> {
 
 /// Serves a policy whose names lead to this server.
 fn serve(agent: &Agent, server: SocketAddr) -> Arc<Gate> {
-    let rule = |host: &str, port, protocol| RuleSpec { host: host.to_owned(), ports: vec![port], protocol };
+    let rule = |host: &str, port, protocol| RuleSpec {
+        host: host.to_owned(),
+        ports: vec![port],
+        protocol,
+        record: None,
+    };
     let spec = PolicySpec {
         mode: Access::Allow,
         allow: vec![rule("plain.example.com", 80, Protocol::Http), rule("raw.example.com", 7, Protocol::Tcp)],
@@ -213,8 +218,10 @@ for port in range(1001, 1009):
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     connection.settimeout(60)
     connection.bind(("0.0.0.0", 40000))
-    connection.connect((address, port))
     all.append(connection)
+    # The last one may be reset before this returns.
+    try: connection.connect((address, port))
+    except ConnectionResetError: pass
 for connection in all:
     try: connection.recv(1)
     except ConnectionResetError: pass
@@ -226,15 +233,16 @@ for connection in all:
     assert_eq!(told, (1001..1009).map(|port| (port, 71)).collect());
 }
 
-/// The executions that own so many connections, by the ports that these go to.
+/// The executions that own so many connections, by the ports that these go to. All of them stay open until then.
 fn owners(agent: &Agent, count: usize) -> JoinHandle<BTreeMap<u32, u64>> {
     let mut streams = agent.client.take_streams();
     tokio::spawn(async move {
-        let mut told = BTreeMap::new();
+        let (mut told, mut open) = (BTreeMap::new(), Vec::new());
         while told.len() < count {
             let mut stream = streams.recv().await.expect("a stream");
             let request: EgressRequest = frame::read(&mut stream).await.expect("a frame").expect("a request");
             told.insert(request.port, request.execution);
+            open.push(stream);
         }
         told
     })

@@ -18,6 +18,7 @@ pub use self::clock::*;
 pub use self::code::*;
 pub use self::life::*;
 pub use self::remote::*;
+use super::cassette::CassetteCommand;
 use super::completions::ShellName;
 use super::config::{ConfigCommand, ConfigOptions};
 use super::host_setup::SetupOptions;
@@ -55,6 +56,9 @@ pub enum Command {
     /// Make, list and remove the tokens callers show
     #[command(subcommand)]
     Token(TokenCommand),
+    /// List, show and remove recorded network exchanges
+    #[command(subcommand)]
+    Cassette(CassetteCommand),
     /// Check the configuration of the service, or print its reference
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -65,6 +69,13 @@ pub enum Command {
     Man {
         /// Where to
         dir: PathBuf,
+    },
+    /// Serve the connections of sandboxes; started by `serve` and `run` themselves
+    #[command(hide = true)]
+    NetworkWorker {
+        /// The descriptor of the channel to the supervisor
+        #[arg(long)]
+        control: i32,
     },
     /// Print a script that completes this command line in a shell
     Completions {

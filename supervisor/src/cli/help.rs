@@ -17,7 +17,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "timeout", "mcp", "prompt",
         ],
     ),
-    ("Operate a host", &["serve", "status", "top", "usage", "template", "token", "config"]),
+    ("Operate a host", &["serve", "status", "top", "usage", "template", "token", "cassette", "config"]),
     ("Other", &["completions", "help"]),
 ];
 

@@ -2,6 +2,7 @@
 //! error; a failure of our own ends with code 125 and, where something can be done, a `hint:`.
 
 mod args;
+mod cassette;
 mod completions;
 mod config;
 mod doctor;
@@ -11,10 +12,12 @@ mod help;
 mod host_setup;
 mod interrupt;
 mod man;
+mod network;
 mod progress;
 mod remote;
 mod run;
 mod serve;
+mod serve_files;
 mod serve_http;
 mod setup;
 mod stages;
@@ -46,6 +49,8 @@ pub fn main() -> ExitCode {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if !matches!(arguments.command, Command::Serve(_)) {
         init_logging(arguments.verbose);
+    }
+    if !matches!(arguments.command, Command::Serve(_) | Command::NetworkWorker { .. }) {
         builder.worker_threads(2);
     }
     let runtime = match builder.enable_all().build() {
@@ -54,10 +59,12 @@ pub fn main() -> ExitCode {
     };
     let done = runtime.block_on(async {
         match arguments.command {
+            Command::Cassette(command) => cassette::cassette(&command),
             Command::Completions { shell } => completions::completions(shell),
             Command::Config(command) => config::config(&command),
             Command::Doctor(options) => doctor::doctor(&options),
             Command::Man { dir } => man::man(&dir),
+            Command::NetworkWorker { control } => network::worker(control).await,
             Command::Run(options) => run::run(*options).await,
             Command::Serve(options) => serve::serve(*options).await,
             Command::Setup(options) => host_setup::setup(options),

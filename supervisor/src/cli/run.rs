@@ -1,19 +1,21 @@
 //! `rekindle run`: one sandbox, one program, its output, nothing left.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use prometheus_client::metrics::counter::Counter;
 use rekindle::agent::{
     AgentClient, AgentError, Code, Command, EnvVar, Event, ExecuteRequest, ExecutionClock, Finished,
     GuestPath, GuestUser, Language, OutputStream, Program, SandboxLimits, Stdin, StdinWriter,
     TransferPatience, UploadOptions,
 };
+use rekindle::config::Dirs;
 use rekindle::network::gateway::TOKEN_VARIABLE;
-use rekindle::network::{Egress, Gate, Gateway, GrantRequest, NetworkSummary};
+use rekindle::network::{Gate, GrantRequest, NetworkSummary};
+use rekindle::service::{trust_variables, write_authority};
 use rekindle::vm::{self, Identity, Lost, ScratchMount, Vm};
 use rekindle_api::v1::ExecuteResponse;
 use rekindle_protocol::limits::DEFAULT_OUTPUT_LIMIT;
@@ -24,6 +26,7 @@ use super::config::ConfigOptions;
 use super::execution::{self, End, Execution, show};
 use super::failure;
 use super::interrupt::{SIGNAL_BASE, interrupted};
+use super::network;
 use super::remote::{print, quantity};
 use super::setup::Setup;
 use super::stages::{Breakdown, StageClock};
@@ -70,7 +73,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
             "the template {template} does not allow root in its sandboxes\nhint: leave --user out, or set `root = true` in the template's recipe"
         );
     }
-    let (gate, env) = network(&options)?;
+    let (gate, env) = open_gate(&options).await?;
     stages.stage("setup");
     let limits = SandboxLimits {
         memory_bytes: options.program.memory.unwrap_or(0),
@@ -99,6 +102,12 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     stages.take(vm.timings());
     // It ends with the machine's session.
     tokio::spawn(Arc::clone(&gate).serve(vm.agent().take_streams()));
+    if let Some(interception) = gate.interception()
+        && let Err(error) = write_authority(vm.agent(), interception).await
+    {
+        vm.stop().await;
+        return Err(error).context("the certificates that its programs trust could not be written");
+    }
     gate.journal().begin(EXECUTION);
     let agent = vm.agent().as_user(user);
     // A file that cannot be brought out must not cost the program's output.
@@ -153,19 +162,17 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
 
 /// The policy and the grants that were asked for, of the configuration that a server on this machine would have, with
 /// what a program finds of them in its environment.
-fn network(options: &RunOptions) -> anyhow::Result<(Arc<Gate>, Vec<EnvVar>)> {
+async fn open_gate(options: &RunOptions) -> anyhow::Result<(Arc<Gate>, Vec<EnvVar>)> {
     let (egress, gateway) = match (&options.network, &options.gateway[..]) {
-        (None, []) => (Egress::default(), Gateway::default()),
+        (None, []) => network::none(),
         _ => {
             let config = ConfigOptions { config: options.config.clone(), ..ConfigOptions::default() };
-            let config = config.load()?.config;
-            let egress = Egress::new(&config.network.policies, &config.network.hosts)?;
-            let services = match &options.gateway[..] {
-                // Keys are nobody's business who does not ask for them.
-                [] => BTreeMap::new(),
-                _ => config.gateway.services,
-            };
-            (egress, Gateway::open(&services, config.gateway.budget)?)
+            let mut config = config.load()?.config;
+            // Keys are nobody's business who does not ask for them.
+            if options.gateway.is_empty() {
+                config.gateway.services.clear();
+            }
+            network::open(&config, &Dirs::find()?.data, Counter::default()).await?
         }
     };
     let asked = GrantRequest { operations: &options.gateway, budget: None };
@@ -180,7 +187,12 @@ fn network(options: &RunOptions) -> anyhow::Result<(Arc<Gate>, Vec<EnvVar>)> {
             "there is no network policy {name:?}\nhint: add [network.policies.{name}] to the configuration"
         )
     })?;
-    Ok((Arc::new(egress.gate(policy, None).with_grants(grants)), token.into_iter().collect()))
+    egress.require(&policy)?;
+    let mut env: Vec<EnvVar> = token.into_iter().collect();
+    if policy.intercepts() {
+        trust_variables(&mut env);
+    }
+    Ok((Arc::new(egress.gate(policy, None).with_grants(grants)), env))
 }
 
 /// Everything between restore and destroy.

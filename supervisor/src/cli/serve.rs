@@ -18,9 +18,8 @@ use rekindle::door::{Authenticator, Tls, TlsFiles};
 use rekindle::engine::EngineKind;
 use rekindle::engine::detect::EngineChoice;
 use rekindle::grpc::{HostFacts, Listeners, Server, ServerHandle, ServerOptions};
-use rekindle::host::{disk, memory, open_files};
+use rekindle::host::{disk, memory};
 use rekindle::http::Api;
-use rekindle::network::{Egress, Gateway};
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{CallRate, Ledger, Service, ServiceConfig};
 use rekindle::telemetry::{Audit, Logging, Metrics, MetricsServer};
@@ -28,6 +27,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::args::{MachineOptions, ServeOptions};
+use super::network;
+use super::serve_files::{machines, raise_open_files};
 use super::serve_http::{Http, connection_limits};
 use super::setup::{self, Setup};
 
@@ -35,11 +36,6 @@ use super::setup::{self, Setup};
 const LAST_CALLS: Duration = Duration::from_secs(2);
 /// How often figures of all machines are brought up to date.
 const FIGURES: Duration = Duration::from_secs(5);
-
-/// Descriptors the supervisor has for each machine, at most: process, output, sockets, namespaces, files.
-const FILES_PER_MACHINE: u64 = 16;
-/// Descriptors it has besides: listeners, logs, templates, runtime.
-const OWN_FILES: u64 = 128;
 
 /// Runs the command.
 pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
@@ -78,7 +74,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let host = Arc::new(setup.host);
     let pool = Pool::start(host, templates, budgets);
     let service = Service::new(
-        service_config(&config, default, Arc::clone(&audit))?,
+        service_config(&config, default, Arc::clone(&audit), &metrics, &dirs.data).await?,
         pool,
         ledger,
         Arc::clone(&metrics),
@@ -243,13 +239,16 @@ fn pool_config(config: &ServerConfig, run_dir: &Path) -> PoolConfig {
     }
 }
 
-fn service_config(
+async fn service_config(
     config: &ServerConfig,
     default_template: TemplateName,
     audit: Arc<Audit>,
+    metrics: &Metrics,
+    data: &Path,
 ) -> anyhow::Result<ServiceConfig> {
     let seconds = Duration::from_secs;
     let sandbox = &config.sandbox;
+    let (network, gateway) = network::open(config, data, metrics.network_worker_restarts()).await?;
     Ok(ServiceConfig {
         default_template,
         ttl: seconds(sandbox.ttl_s),
@@ -270,43 +269,10 @@ fn service_config(
         timeline_entries: sandbox.timeline_entries,
         usage_interval: (sandbox.usage_interval_s != 0).then(|| seconds(sandbox.usage_interval_s)),
         call_rate: CallRate::new(config.auth.max_calls_per_second, config.auth.max_calls_burst),
-        network: Egress::new(&config.network.policies, &config.network.hosts)?,
-        gateway: Gateway::open(&config.gateway.services, config.gateway.budget)?,
+        network,
+        gateway,
         audit,
     })
-}
-
-/// How many machines the memory is for.
-fn machines(budgets: &PoolConfig, smallest_mib: u64) -> u64 {
-    let handed_out = budgets.memory_budget_mib.saturating_mul(budgets.memory_overcommit_percent.into()) / 100;
-    handed_out / smallest_mib.max(1)
-}
-
-/// Takes as many open files as the host allows, and says when these may not be enough.
-fn raise_open_files(config: &ServerConfig, machines: u64) {
-    let limit = match open_files::raise() {
-        Ok(limit) => limit,
-        Err(error) => {
-            tracing::warn!(%error, "the limit of open files could not be raised");
-            return;
-        }
-    };
-    let listen = &config.listen;
-    let listeners = u64::from(listen.tcp.is_some()) + u64::from(config.http.listen.is_some());
-    let network = listeners * u64::from(listen.max_connections);
-    let connections = network + u64::from(listen.max_socket_connections);
-    let needed = OWN_FILES + connections + machines.saturating_mul(FILES_PER_MACHINE);
-    if limit < needed {
-        tracing::warn!(
-            limit,
-            needed,
-            connections,
-            machines,
-            "too few open files for all connections and machines at once: some will fail\n\
-             hint: raise the hard limit (LimitNOFILE= of the unit), or lower listen.max_connections, \
-             listen.max_socket_connections or pool.memory_budget_mib"
-        );
-    }
 }
 
 fn socket_path(config: &ServerConfig, dirs: &Dirs) -> PathBuf {

@@ -63,7 +63,7 @@ impl Host for HostApi {
         let networks = self.service.policies(&caller).into_iter().map(|policy| v1::NetworkPolicy {
             name: policy.name().to_owned(),
             everything: policy.allows_everything(),
-            rules: policy.rules().iter().map(ToString::to_string).collect(),
+            rules: policy.listed(),
         });
         record.close(Ok(Response::new(v1::ListTemplatesResponse {
             templates: templates.collect(),

@@ -30,7 +30,7 @@ impl Network for NetworkApi {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::UpdateNetworkRequest { sandbox, network } = request.into_inner();
         record.about(&sandbox);
-        let updated = self.service.update_network(&caller, &sandbox, &network);
+        let updated = self.service.update_network(&caller, &sandbox, &network).await;
         record.close(updated.map(|view| Response::new(messages::sandbox(view))))
     }
 

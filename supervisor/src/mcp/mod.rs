@@ -9,6 +9,7 @@ mod facts;
 mod http;
 mod image;
 mod line;
+mod origin;
 mod outcome;
 mod packages;
 mod page;

@@ -162,6 +162,14 @@ fn policy_sentence(policy: &NetworkPolicy, nothing: &str) -> String {
     if policy.rules.is_empty() {
         return nothing.to_owned();
     }
+    if let [rule] = &policy.rules[..]
+        && rule.starts_with("replay ")
+    {
+        return format!(
+            "The network policy is {name}: nothing outside is reached. Requests over HTTP and HTTPS that were recorded are \
+             answered from the recording; all others are denied, and trying again does not help."
+        );
+    }
     let mut rules: Vec<String> = policy.rules.iter().take(MOST_RULES).map(|rule| one_line(rule)).collect();
     if policy.rules.len() > MOST_RULES {
         rules.push(format!("{} more", policy.rules.len() - MOST_RULES));

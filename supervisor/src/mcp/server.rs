@@ -15,7 +15,7 @@ use rmcp::service::{RequestContext, RoleServer};
 
 use super::facts::{Defaults, Facts};
 use super::session::Session;
-use super::{refusal, tools};
+use super::{origin, refusal, tools};
 
 /// Whose rights a call has on the server.
 #[derive(Debug, Clone)]
@@ -79,7 +79,9 @@ impl Mcp {
         let Some(token) = own else {
             return Err(ErrorData::invalid_request("a bearer token is needed", None));
         };
-        let client = self.connection.client(token.as_deref());
+        let head = context.extensions.get::<Parts>();
+        let connection = origin::part_of(&self.connection, &context.meta, head);
+        let client = connection.and_then(|connection| connection.client(token.as_deref()));
         client.map_err(|error| ErrorData::invalid_request(error.to_string(), None))
     }
 

@@ -24,6 +24,7 @@ use super::denial::{Denial, DenialReason, unreachable};
 use super::dial::DialError;
 use super::gate::Gate;
 use super::gateway;
+use super::in_force::{allows, outlawed};
 use super::journal::{Asked, ConnectionState, OpenConnection, Owner};
 use super::name::HostName;
 use super::policy::{Policy, Protocol, Rule, Target};
@@ -39,7 +40,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Ports where the client is the first to speak, so that it is worth waiting for one that is slow.
 const CLIENT_SPEAKS_FIRST: [u16; 4] = [80, 443, 8080, 8443];
 /// How long a connection may go without a byte in either direction.
-const IDLE: Duration = Duration::from_secs(300);
+pub(super) const IDLE: Duration = Duration::from_secs(300);
 /// How long a server may take to finish what it was asked for before a later request was refused.
 const FINISH: Duration = Duration::from_secs(30);
 /// Bytes that are read at once while a client's first words are looked at.
@@ -63,7 +64,7 @@ pub async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, gate: &Gate)
 pub(super) struct Attempt<'a, S> {
     pub(super) stream: S,
     /// What the client has said so far.
-    said: Vec<u8>,
+    pub(super) said: Vec<u8>,
     pub(super) policy: &'a Policy,
     pub(super) gate: &'a Gate,
     /// By the guest's word.
@@ -97,6 +98,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
                 return self.deny(denial).await;
             }
         };
+        if let Some(tape) = &rule.tape {
+            let served = self.intercept(&rule, &target, tape).await;
+            drop(place);
+            return served;
+        }
         let mut requests = None;
         let checked = match (rule.protocol, &target) {
             (Protocol::Tcp, _) => Ok(()),
@@ -121,18 +127,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
                 let denial = self.denial(DenialReason::PrivateAddress, &rule, &target);
                 self.deny(denial).await
             }
-            Err(error) => self.fail(&target, port, &error).await,
+            Err(error) => self.fail(&target, port, error.to_string()).await,
         };
         drop(place);
         served
     }
 
     /// Whether the policy in force would not let this connection through in the same way.
-    fn is_outlawed(&self, rule: &Rule, target: &Target) -> bool {
+    pub(super) fn is_outlawed(&self, rule: &Rule, target: &Target) -> bool {
         !allows(&self.gate.policy(), rule, target)
     }
 
-    fn denial(&self, reason: DenialReason, rule: &Rule, target: &Target) -> Denial {
+    pub(super) fn denial(&self, reason: DenialReason, rule: &Rule, target: &Target) -> Denial {
         Denial::new(reason, self.policy.name(), target, rule.port).by(rule)
     }
 
@@ -142,7 +148,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
     }
 
     /// Enters the decision in the journal.
-    fn decided(&self, host: String, port: u16, state: ConnectionState) -> OpenConnection {
+    pub(super) fn decided(&self, host: String, port: u16, state: ConnectionState) -> OpenConnection {
         self.gate.journal.decided(self.asked(host, port), Arc::clone(&self.traffic), state)
     }
 
@@ -156,7 +162,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
     }
 
     /// The ClientHello names the server that was asked for.
-    async fn check_hello(&mut self, name: &HostName) -> Result<Result<(), DenialReason>, Gone> {
+    pub(super) async fn check_hello(&mut self, name: &HostName) -> Result<Result<(), DenialReason>, Gone> {
         let deadline = Instant::now() + FIRST_WORDS;
         let mut reader = ClientHelloReader::default();
         let mut piece = [0; PIECE];
@@ -179,7 +185,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
     }
 
     /// The first request names the host that was asked for. The later ones are held to it as they come.
-    async fn check_first_request(
+    pub(super) async fn check_first_request(
         &mut self,
         name: &HostName,
         port: u16,
@@ -230,8 +236,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
         Ok(())
     }
 
-    async fn fail(mut self, target: &Target, port: u16, error: &DialError) -> Result<(), Gone> {
-        let why = error.to_string();
+    pub(super) async fn fail(mut self, target: &Target, port: u16, why: String) -> Result<(), Gone> {
         drop(self.decided(target.to_string(), port, ConnectionState::Failed { why: why.clone() }));
         self.hear_last_words(port).await?;
         let message = format!("{target}:{port}: {why}");
@@ -351,22 +356,6 @@ impl Cut {
             Self::Policy => DenialReason::PolicyChanged,
         }
     }
-}
-
-/// Completes when a policy is in force that would not let this connection through in the same way.
-async fn outlawed(gate: &Gate, rule: &Rule, target: &Target) {
-    let mut policy = gate.policy_changes();
-    // Looked at before it is waited for: it may have changed since the connection was decided about.
-    while allows(&policy.borrow_and_update(), rule, target) {
-        // The gate, which is held here, has the other end.
-        let _ = policy.changed().await;
-    }
-}
-
-/// Whether a policy lets a connection through as this rule has.
-fn allows(policy: &Policy, rule: &Rule, target: &Target) -> bool {
-    let now = policy.decide(target, rule.port);
-    now.is_ok_and(|now| now.protocol == rule.protocol || now.protocol == Protocol::Tcp)
 }
 
 /// What a guest asks for, in our words; else how it can be shown.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::policy::{Rule, Target};
 
@@ -15,7 +15,7 @@ pub const INTERNAL_ERROR: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x50];
 pub const ACCESS_DENIED: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x31];
 
 /// Why a connection is not let through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DenialReason {
     /// The sandbox has no network.
@@ -64,6 +64,8 @@ pub enum DenialReason {
     RateLimited,
     /// Nothing is left of what the sandbox may spend at the gateway.
     CostSpent,
+    /// Answers come from a cassette, and it has none for this request.
+    NotRecorded,
 }
 
 impl DenialReason {
@@ -94,6 +96,7 @@ impl DenialReason {
             Self::BodyTooLarge => "body_too_large",
             Self::RateLimited => "rate_limited",
             Self::CostSpent => "cost_spent",
+            Self::NotRecorded => "not_recorded",
         }
     }
 }
@@ -105,7 +108,7 @@ impl fmt::Display for DenialReason {
 }
 
 /// A connection that is not let through.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
     /// Why.
     pub reason: DenialReason,
@@ -204,6 +207,11 @@ impl Denial {
             DenialReason::RateLimited => format!("too many requests to {host} in a minute: {rule}"),
             DenialReason::CostSpent => {
                 format!("the gateway budget does not cover one more {rule}")
+            }
+            DenialReason::NotRecorded => {
+                format!(
+                    "network policy {policy} answers from a cassette, which has no answer for this request to {host}:{port} ({rule})"
+                )
             }
         }
     }

@@ -92,6 +92,11 @@ impl Dialer {
         Self { resolver, hosts: Arc::new(hosts), lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
     }
 
+    /// The names that the operator has mapped.
+    pub(super) fn hosts(&self) -> &BTreeMap<HostName, SocketAddr> {
+        &self.hosts
+    }
+
     /// Connects to what a rule allows.
     ///
     /// # Errors

@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::cassette::{CassetteError, Cassettes};
 use super::dial::{Dialer, Resolve, SystemResolver};
 use super::gate::Gate;
+use super::intercept::{Interception, Trust};
 use super::journal::Observe;
 use super::name::{HostName, InvalidName};
 use super::policy::{InvalidPolicy, Policy, PolicySpec};
+use super::worker::{Via, Worker};
 
 /// What is wrong with a host's network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +43,10 @@ pub enum InvalidNetwork {
 pub struct Egress {
     policies: Arc<BTreeMap<String, Arc<Policy>>>,
     none: Arc<Policy>,
-    dialer: Dialer,
+    pub(super) dialer: Dialer,
+    worker: Option<Worker>,
+    /// Where what policies read is recorded, and whom servers are believed by then.
+    cassettes: Option<(Arc<Cassettes>, Arc<Trust>)>,
 }
 
 impl Default for Egress {
@@ -81,7 +87,33 @@ impl Egress {
             policies: Arc::new(policies),
             none: Arc::new(Policy::none()),
             dialer: Dialer::new(resolver, hosts),
+            worker: None,
+            cassettes: None,
         }
+    }
+
+    /// The same with a place for cassettes.
+    #[must_use]
+    pub fn with_cassettes(self, cassettes: Cassettes) -> Self {
+        Self { cassettes: Some((Arc::new(cassettes), Arc::default())), ..self }
+    }
+
+    /// That a sandbox can be under this policy: the cassette that it answers from is there.
+    ///
+    /// # Errors
+    /// See [`CassetteError`].
+    pub fn require(&self, policy: &Policy) -> Result<(), CassetteError> {
+        match (policy.replayed(), &self.cassettes) {
+            (None, _) => Ok(()),
+            (Some(name), Some((cassettes, _))) => cassettes.require(name),
+            (Some(name), None) => Err(CassetteError::Missing { name: name.clone() }),
+        }
+    }
+
+    /// The same, whose connections a worker serves instead of this process.
+    #[must_use]
+    pub fn through(self, worker: Worker) -> Self {
+        Self { worker: Some(worker), ..self }
     }
 
     /// A policy by its name; nothing, and `none`, is the one that allows nothing.
@@ -101,7 +133,14 @@ impl Egress {
     /// The network of a sandbox under this policy. `observer` hears of every connection.
     #[must_use]
     pub fn gate(&self, policy: Arc<Policy>, observer: Option<Arc<dyn Observe>>) -> Gate {
-        Gate::new(policy, self.dialer.clone(), observer)
+        let interception = self.cassettes.as_ref().filter(|_| policy.intercepts());
+        let interception = interception.and_then(|(cassettes, trust)| {
+            Interception::new(Arc::clone(cassettes), Arc::clone(trust))
+                .inspect_err(|error| tracing::error!(%error, "a sandbox has no authority of its own"))
+                .ok()
+        });
+        let gate = Gate::new(policy, self.dialer.clone(), observer).with_interception(interception);
+        gate.through(self.worker.as_ref().map(Via::new))
     }
 }
 

@@ -13,10 +13,12 @@ use super::connection;
 use super::denial::DenialReason;
 use super::dial::Dialer;
 use super::gateway::Grants;
+use super::intercept::Interception;
 use super::journal::{Journal, Observe};
 use super::policy::Policy;
 use super::summary::NetworkSummary;
-use super::traffic::Spent;
+use super::traffic::{Spending, Spent};
+use super::worker::{self, GateSource, Teller, Via};
 
 /// Connections of one sandbox at once; more are reset. Twice as many as an agent has open: it opens the next one as soon
 /// as its own half of the last has ended, and here that one may still be on its way to its end.
@@ -25,14 +27,18 @@ pub(super) const MAX_CONNECTIONS: usize = 256;
 /// The network of one sandbox.
 #[derive(Debug)]
 pub struct Gate {
-    policy: watch::Sender<Arc<Policy>>,
+    policy: Arc<watch::Sender<Arc<Policy>>>,
     pub(super) dialer: Dialer,
     pub(super) spent: Arc<Spent>,
     pub(super) journal: Arc<Journal>,
     /// What it may ask of the gateway.
     pub(super) grants: Option<Arc<Grants>>,
+    /// What connections whose requests are read are served with.
+    pub(super) interception: Option<Arc<Interception>>,
     /// Connections that are let through at this moment.
     pub(super) open: Arc<std::sync::atomic::AtomicU32>,
+    /// The worker that serves its connections; without one they are served here.
+    pub(super) via: Option<Via>,
 }
 
 impl Gate {
@@ -40,12 +46,39 @@ impl Gate {
     #[must_use]
     pub fn new(policy: Arc<Policy>, dialer: Dialer, observer: Option<Arc<dyn Observe>>) -> Self {
         Self {
-            policy: watch::channel(policy).0,
+            policy: Arc::new(watch::channel(policy).0),
             dialer,
             spent: Arc::default(),
             journal: Arc::new(Journal::new(observer)),
             grants: None,
+            interception: None,
             open: Arc::default(),
+            via: None,
+        }
+    }
+
+    /// The same, whose connections a worker serves.
+    #[must_use]
+    pub(super) fn through(self, via: Option<Via>) -> Self {
+        Self { via, ..self }
+    }
+
+    /// In the worker: goes on from what was spent before.
+    pub(super) fn resume(self, before: Spending) -> Self {
+        Self { spent: Arc::new(Spent::resume(before)), ..self }
+    }
+
+    /// In the worker: the same network for one connection, of which the supervisor is told.
+    pub(super) fn telling(&self, teller: Arc<Teller>) -> Self {
+        Self {
+            policy: Arc::clone(&self.policy),
+            dialer: self.dialer.clone(),
+            spent: Arc::clone(&self.spent),
+            journal: Arc::new(Journal::told(teller)),
+            grants: self.grants.clone(),
+            interception: None,
+            open: Arc::clone(&self.open),
+            via: None,
         }
     }
 
@@ -53,6 +86,19 @@ impl Gate {
     #[must_use]
     pub fn with_grants(self, grants: Option<Grants>) -> Self {
         Self { grants: grants.map(Arc::new), ..self }
+    }
+
+    /// The same, in which requests can be read where a policy says so. It ends with it.
+    #[must_use]
+    pub fn with_interception(self, interception: Option<Interception>) -> Self {
+        Self { interception: interception.map(Arc::new), ..self }
+    }
+
+    /// What connections whose requests are read are served with; only a sandbox that was made under such a policy has
+    /// it.
+    #[must_use]
+    pub fn interception(&self) -> Option<&Interception> {
+        self.interception.as_deref()
     }
 
     /// What it may ask of the gateway, and has.
@@ -67,9 +113,26 @@ impl Gate {
         Arc::clone(&self.policy.borrow())
     }
 
-    /// Puts another policy in force. What was spent stays spent.
+    /// Puts another policy in force. What was spent stays spent. The worker may hear of it a moment later, see
+    /// [`Gate::in_force`].
     pub fn set_policy(&self, policy: Arc<Policy>) {
         self.policy.send_replace(policy);
+    }
+
+    /// Completes when nothing is let through any more that the policy does not allow.
+    pub async fn in_force(&self) {
+        if let Some(via) = &self.via {
+            via.enforce(self.source()).await;
+        }
+    }
+
+    /// What the worker has to know of it.
+    pub(super) fn source(&self) -> GateSource {
+        GateSource {
+            policy: Arc::clone(&self.policy),
+            spent: Arc::clone(&self.spent),
+            grants: self.grants.clone(),
+        }
     }
 
     /// Sees the policy change.
@@ -110,8 +173,9 @@ impl Gate {
     pub(super) fn room(&self, policy: &Policy) -> Result<Place, DenialReason> {
         use std::sync::atomic::Ordering::Relaxed;
         let budget = policy.budget();
-        let (made, _, _) = self.journal.counts();
-        if budget.connections.is_some_and(|most| made >= most) || self.spent.is_over(budget) {
+        if budget.connections.is_some_and(|most| self.spent.connections() >= most)
+            || self.spent.is_over(budget)
+        {
             return Err(DenialReason::BudgetSpent);
         }
         let most = budget.connections_at_once.unwrap_or(u32::MAX);
@@ -133,7 +197,14 @@ impl Gate {
                 continue;
             }
             let gate = Arc::clone(&self);
-            connections.spawn(async move { connection::serve(stream, &gate).await }.in_current_span());
+            let serving = async move {
+                match &gate.via {
+                    // A worker has no way to cassettes, which are files of the supervisor's.
+                    Some(_) if !gate.policy().intercepts() => worker::carry(stream, &gate).await,
+                    _ => connection::serve(stream, &gate).await,
+                }
+            };
+            connections.spawn(serving.in_current_span());
         }
     }
 }

@@ -4,16 +4,21 @@
 //! Which execution a connection belongs to is the guest's word. It is taken for one that the host has begun, and for
 //! nobody's otherwise, so a guest that lies fills no memory and only ever lies about itself.
 
+mod observe;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+pub use self::observe::{GatewayRequest, Observe};
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::denial::Denial;
 use super::summary::NetworkSummary;
 use super::traffic::{Sums, Traffic};
+use super::worker::Teller;
 use crate::telemetry::Origin;
 
 /// Connections that are remembered, the latest ones.
@@ -22,7 +27,8 @@ const KEPT: usize = 256;
 const MAX_DENIALS: usize = 16;
 
 /// What became of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ConnectionState {
     /// It was let through by this rule.
     Open {
@@ -85,27 +91,6 @@ pub struct ConnectionView {
     pub down: u64,
 }
 
-/// Who is told of every connection that has ended, was denied or has failed.
-pub trait Observe: Send + Sync + std::fmt::Debug {
-    /// Takes notice. Must not wait.
-    fn connection(&self, view: &ConnectionView);
-    /// Takes notice of a request of plain HTTP that was let through. Must not wait.
-    fn request(&self);
-    /// Takes notice of a request to the gateway, whose connection is told besides. Must not wait.
-    fn gateway(&self, request: &GatewayRequest<'_>);
-}
-
-/// What became of a request to the gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GatewayRequest<'a> {
-    /// Of which service the sandbox has grants.
-    pub service: &'a str,
-    /// `passed`, `failed`, or why it was denied.
-    pub outcome: &'a str,
-    /// What it cost.
-    pub cost: u64,
-}
-
 /// What a connection asked for, under which policy.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
@@ -121,6 +106,8 @@ pub struct Journal {
     inner: Mutex<Inner>,
     news: watch::Sender<u64>,
     observer: Option<Arc<dyn Observe>>,
+    /// In the worker: the journal that counts is the supervisor's, and is told.
+    teller: Option<Arc<Teller>>,
 }
 
 #[derive(Debug, Default)]
@@ -205,6 +192,11 @@ impl Journal {
         Self { observer, ..Self::default() }
     }
 
+    /// That of one connection in the worker. Which executions there are is the supervisor's to know.
+    pub(super) fn told(teller: Arc<Teller>) -> Self {
+        Self { teller: Some(teller), ..Self::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -240,6 +232,10 @@ impl Journal {
 
     /// The execution that a guest names: nobody when the host has not begun it.
     pub(super) fn owner(&self, claimed: u64) -> Owner {
+        if let Some(teller) = &self.teller {
+            teller.claimed(claimed);
+            return Owner { execution: claimed, ..Owner::default() };
+        }
         match self.lock().executions.get(&claimed) {
             Some(tally) => Owner {
                 execution: claimed,
@@ -257,6 +253,7 @@ impl Journal {
         traffic: Arc<Traffic>,
         state: ConnectionState,
     ) -> OpenConnection {
+        traffic.decided();
         let record = {
             let mut inner = self.lock();
             inner.numbers += 1;
@@ -297,6 +294,9 @@ impl Journal {
 
     /// Tells of a request of plain HTTP.
     pub(super) fn request(&self) {
+        if let Some(teller) = &self.teller {
+            teller.request();
+        }
         if let Some(observer) = &self.observer {
             observer.request();
         }
@@ -304,6 +304,9 @@ impl Journal {
 
     /// Tells of a request of an execution to the gateway.
     pub(super) fn gateway(&self, execution: u64, request: &GatewayRequest<'_>) {
+        if let Some(teller) = &self.teller {
+            teller.gateway(request);
+        }
         if let Some(tally) = self.lock().executions.get_mut(&execution) {
             tally.gateway_cost = tally.gateway_cost.saturating_add(request.cost);
         }
@@ -314,6 +317,9 @@ impl Journal {
 
     fn tell(&self, record: &Record) {
         let view = record.view();
+        if let Some(teller) = &self.teller {
+            teller.connection(&view, &record.traffic);
+        }
         if let Some(observer) = &self.observer
             && !matches!(view.state, ConnectionState::Open { .. })
         {

@@ -8,10 +8,13 @@
 //! `client_hello` or `requests` hold the client's own words against it, `dial` looks the name up and connects to what
 //! `address` lets through, `relay` moves the bytes, `traffic` counts and paces them, and `denial` says no in the client's
 //! protocol. `connection` is all of it in order, `gate` the connections of one sandbox under the policy in force,
-//! `journal` what is remembered of them, `egress` the policies of a host. `gateway` serves the names below
+//! `journal` what is remembered of them, `egress` the policies of a host, `in_force` what a change of one means for them,
+//! `worker` the process in which all of this runs but the journal. `intercept` serves connections whose requests are
+//! read, and `cassette` keeps what they were. `gateway` serves the names below
 //! `gateway.internal`, which no policy is asked about.
 
 pub mod address;
+pub mod cassette;
 pub mod client_hello;
 pub mod connection;
 pub mod denial;
@@ -19,6 +22,8 @@ pub mod dial;
 pub mod egress;
 pub mod gate;
 pub mod gateway;
+mod in_force;
+pub mod intercept;
 pub mod journal;
 pub mod name;
 pub mod policy;
@@ -29,8 +34,10 @@ pub mod summary;
 mod to_gateway;
 mod traffic;
 mod verdict;
+pub mod worker;
 
 pub use address::{Forbidden, screen};
+pub use cassette::{CassetteError, CassetteName, Cassettes};
 pub use client_hello::{ClientHello, ClientHelloReader, HelloError};
 pub use denial::{Denial, DenialReason};
 pub use dial::{DialError, Dialer, Resolve, SystemResolver};
@@ -39,9 +46,11 @@ pub use gate::Gate;
 pub use gateway::{
     Allowance, DayCost, Gateway, GatewayToken, GrantError, GrantRequest, Grants, Purse, ServiceSpec,
 };
+pub use intercept::Interception;
 pub use journal::{ConnectionState, ConnectionView, GatewayRequest, Journal, Observe};
 pub use name::{HostName, InvalidName, NamePattern};
-pub use policy::{Access, Budget, InvalidPolicy, Policy, PolicySpec, Protocol, Rule, RuleSpec, Target};
+pub use policy::{Access, Budget, InvalidPolicy, Policy, PolicySpec, Protocol, Rule, RuleSpec, Tape, Target};
 pub use requests::{RequestError, Requests};
 pub use summary::NetworkSummary;
 pub use traffic::Sums;
+pub use worker::{Worker, WorkerError, WorkerOptions};

@@ -5,13 +5,15 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Most bytes of a name, the final dot left out.
 const MAX_NAME: usize = 253;
 /// Most bytes of a label.
 const MAX_LABEL: usize = 63;
 
 /// The name of a host: at least two labels, lower case, no final dot.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HostName(String);
 
 /// Why a text is no name of a host.
@@ -97,7 +99,7 @@ fn is_number(label: &str) -> bool {
 }
 
 /// What the names of a rule look like: one name, or all names below one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum NamePattern {
     /// This name alone.
     Exact(HostName),

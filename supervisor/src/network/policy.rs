@@ -4,12 +4,16 @@
 //! before a wildcard, a longer wildcard before a shorter one. Two rules of one pattern and port that differ in their
 //! protocol are refused when the policy is made.
 
+mod spec;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::spec::{Access, Budget, PolicySpec, RuleSpec};
+use super::cassette::CassetteName;
 use super::denial::{Denial, DenialReason};
 use super::name::{HostName, InvalidName, NamePattern};
 use super::presets;
@@ -39,70 +43,6 @@ impl fmt::Display for Protocol {
             Self::Tcp => "tcp",
         })
     }
-}
-
-/// What is let through at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Access {
-    /// Nothing.
-    #[default]
-    None,
-    /// What the rules name.
-    Allow,
-    /// Every public name and address, on every port.
-    Full,
-}
-
-/// A policy as an operator writes it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PolicySpec {
-    /// What is let through at all.
-    pub mode: Access,
-    /// Ready rules, by name.
-    pub presets: Vec<String>,
-    /// Rules of its own.
-    pub allow: Vec<RuleSpec>,
-    /// How much may be used.
-    pub budget: Budget,
-}
-
-/// How much of the network one sandbox may use. What is left out has no bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Budget {
-    /// Bytes out of the sandbox, in its whole life.
-    pub bytes_up: Option<u64>,
-    /// Bytes into it.
-    pub bytes_down: Option<u64>,
-    /// Requests of connections that a rule of the protocol `http` lets through, in its whole life. Those inside TLS
-    /// cannot be counted.
-    pub requests: Option<u64>,
-    /// Connections, in its whole life; those that are denied count too.
-    pub connections: Option<u64>,
-    /// Connections at a time, at most 128.
-    pub connections_at_once: Option<u32>,
-    /// Bytes in a second, both directions of all connections together.
-    pub bytes_per_second: Option<u64>,
-}
-
-/// A rule as an operator writes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RuleSpec {
-    /// A name, or `*.name` for all below it.
-    pub host: String,
-    /// Ports. Without any: 443 for `tls`, 80 for `http`.
-    #[serde(default)]
-    pub ports: Vec<u16>,
-    /// How it is held to the name.
-    #[serde(default = "tls")]
-    pub protocol: Protocol,
-}
-
-fn tls() -> Protocol {
-    Protocol::Tls
 }
 
 /// Why a policy cannot be used.
@@ -151,8 +91,25 @@ pub enum InvalidPolicy {
         other: Protocol,
     },
     /// Rules that would never be looked at.
-    #[error("it has rules, but its mode is not allow")]
+    #[error("it has rules or records, but its mode is not allow")]
     Unused,
+    /// What is not looked at cannot be recorded.
+    #[error("the rule for {host:?} records, which only the protocols tls and http can")]
+    RecordsTcp {
+        /// Whose.
+        host: String,
+    },
+    /// One connection is recorded once.
+    #[error("{host}:{port} is recorded in two ways")]
+    RecordedTwice {
+        /// The pattern.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// Answers come from one cassette.
+    #[error("a policy names a cassette when its mode is replay, and only then")]
+    Cassette,
     /// A policy that allows nothing is called `none`.
     #[error("its mode is allow, and it allows nothing")]
     Empty,
@@ -168,7 +125,7 @@ pub enum InvalidPolicy {
 }
 
 /// One host pattern on one port.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// Which names; `None` for all of them, and for addresses.
     pub pattern: Option<NamePattern>,
@@ -176,13 +133,31 @@ pub struct Rule {
     pub port: u16,
     /// How it is held to the name.
     pub protocol: Protocol,
+    /// What is done with its requests, where they are read.
+    pub tape: Option<Tape>,
+}
+
+/// What is done with the requests of a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Tape {
+    /// They go to their server, and are recorded with its answers.
+    Record(CassetteName),
+    /// They are answered from a cassette.
+    Replay(CassetteName),
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Tape::Replay(cassette)) = &self.tape {
+            return write!(f, "replay {cassette}");
+        }
         match &self.pattern {
-            Some(pattern) => write!(f, "{} {pattern}:{}", self.protocol, self.port),
-            None => write!(f, "{} *:{}", self.protocol, self.port),
+            Some(pattern) => write!(f, "{} {pattern}:{}", self.protocol, self.port)?,
+            None => write!(f, "{} *:{}", self.protocol, self.port)?,
+        }
+        match &self.tape {
+            Some(Tape::Record(cassette)) => write!(f, " record {cassette}"),
+            _ => Ok(()),
         }
     }
 }
@@ -207,7 +182,7 @@ impl fmt::Display for Target {
 }
 
 /// A policy that was checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     name: String,
     rules: Rules,
@@ -215,11 +190,12 @@ pub struct Policy {
 }
 
 /// What a policy lets through.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Rules {
     Nothing,
     Listed(Vec<Rule>),
     Everything,
+    Replayed(CassetteName),
 }
 
 impl Policy {
@@ -239,12 +215,16 @@ impl Policy {
             return Err(InvalidPolicy::Name);
         }
         spec.budget.check()?;
-        let has_rules = !spec.presets.is_empty() || !spec.allow.is_empty();
-        let rules = match spec.mode {
-            Access::Allow => Rules::Listed(rules(spec)?),
-            Access::None | Access::Full if has_rules => return Err(InvalidPolicy::Unused),
-            Access::None => Rules::Nothing,
-            Access::Full => Rules::Everything,
+        let has_rules = !spec.presets.is_empty() || !spec.allow.is_empty() || spec.record.is_some();
+        let rules = match (spec.mode, &spec.cassette) {
+            (Access::Allow, None) => Rules::Listed(rules(spec)?),
+            (Access::None | Access::Full | Access::Replay, _) if has_rules => {
+                return Err(InvalidPolicy::Unused);
+            }
+            (Access::None, None) => Rules::Nothing,
+            (Access::Full, None) => Rules::Everything,
+            (Access::Replay, Some(cassette)) => Rules::Replayed(cassette.clone()),
+            (Access::Replay, None) | (_, Some(_)) => return Err(InvalidPolicy::Cassette),
         };
         Ok(Self { name: name.to_owned(), rules, budget: spec.budget })
     }
@@ -261,18 +241,39 @@ impl Policy {
         &self.name
     }
 
+    /// The cassette that everything is answered from, where nothing leaves the host.
+    #[must_use]
+    pub fn replayed(&self) -> Option<&CassetteName> {
+        match &self.rules {
+            Rules::Replayed(cassette) => Some(cassette),
+            _ => None,
+        }
+    }
+
+    /// Whether some requests are read although they are inside TLS, or answered here: programs have to trust the
+    /// sandbox's own authority then.
+    #[must_use]
+    pub fn intercepts(&self) -> bool {
+        match &self.rules {
+            Rules::Replayed(_) => true,
+            Rules::Listed(rules) => rules.iter().any(|rule| rule.tape.is_some()),
+            Rules::Nothing | Rules::Everything => false,
+        }
+    }
+
     /// Whether every public name and address is let through.
     #[must_use]
     pub fn allows_everything(&self) -> bool {
         matches!(self.rules, Rules::Everything)
     }
 
-    /// The rules it is made of; none where it lets everything or nothing through.
+    /// The rules it is made of, in words; none where it lets everything or nothing through.
     #[must_use]
-    pub fn rules(&self) -> &[Rule] {
+    pub fn listed(&self) -> Vec<String> {
         match &self.rules {
-            Rules::Listed(rules) => rules,
-            Rules::Nothing | Rules::Everything => &[],
+            Rules::Listed(rules) => rules.iter().map(ToString::to_string).collect(),
+            Rules::Replayed(cassette) => vec![format!("replay {cassette}")],
+            Rules::Nothing | Rules::Everything => Vec::new(),
         }
     }
 
@@ -284,7 +285,17 @@ impl Policy {
         let deny = |reason| Denial::new(reason, &self.name, target, port);
         let rules = match &self.rules {
             Rules::Nothing => return Err(deny(DenialReason::NetworkOff)),
-            Rules::Everything => return Ok(Rule { pattern: None, port, protocol: Protocol::Tcp }),
+            Rules::Everything => {
+                return Ok(Rule { pattern: None, port, protocol: Protocol::Tcp, tape: None });
+            }
+            Rules::Replayed(cassette) => match target {
+                // Whether it is TLS is for the client to say.
+                Target::Name(_) => {
+                    let tape = Some(Tape::Replay(cassette.clone()));
+                    return Ok(Rule { pattern: None, port, protocol: Protocol::Tcp, tape });
+                }
+                Target::Address(_) => return Err(deny(DenialReason::AddressLiteral)),
+            },
             Rules::Listed(rules) => rules,
         };
         let Target::Name(name) = target else { return Err(deny(DenialReason::AddressLiteral)) };
@@ -304,40 +315,29 @@ impl Policy {
     }
 }
 
-impl Budget {
-    fn check(&self) -> Result<(), InvalidPolicy> {
-        let amounts = [
-            ("bytes_up", self.bytes_up),
-            ("bytes_down", self.bytes_down),
-            ("requests", self.requests),
-            ("connections", self.connections),
-            ("connections_at_once", self.connections_at_once.map(u64::from)),
-            ("bytes_per_second", self.bytes_per_second),
-        ];
-        match amounts.into_iter().find(|(_, amount)| *amount == Some(0)) {
-            Some((what, _)) => Err(InvalidPolicy::Zero { what }),
-            None => Ok(()),
-        }
-    }
-}
+/// How a pattern's connections on a port are let through.
+type Way = (Protocol, Option<CassetteName>);
 
 fn rules(spec: &PolicySpec) -> Result<Vec<Rule>, InvalidPolicy> {
-    let mut protocols: BTreeMap<(NamePattern, u16), Protocol> = BTreeMap::new();
-    let mut add = |pattern: &NamePattern, port: u16, protocol: Protocol| match protocols
-        .insert((pattern.clone(), port), protocol)
-    {
-        Some(one) if one != protocol => {
-            Err(InvalidPolicy::Conflict { host: pattern.to_string(), port, one, other: protocol })
+    let mut ways: BTreeMap<(NamePattern, u16), Way> = BTreeMap::new();
+    let mut add = |pattern: &NamePattern, port: u16, protocol: Protocol, record: &Option<CassetteName>| {
+        let record = record.as_ref().or(spec.record.as_ref()).filter(|_| protocol != Protocol::Tcp).cloned();
+        let host = || pattern.to_string();
+        match ways.insert((pattern.clone(), port), (protocol, record.clone())) {
+            Some((one, _)) if one != protocol => {
+                Err(InvalidPolicy::Conflict { host: host(), port, one, other: protocol })
+            }
+            Some((_, other)) if other != record => Err(InvalidPolicy::RecordedTwice { host: host(), port }),
+            _ if ways.len() > MAX_RULES => Err(InvalidPolicy::TooMany),
+            _ => Ok(()),
         }
-        _ if protocols.len() > MAX_RULES => Err(InvalidPolicy::TooMany),
-        _ => Ok(()),
     };
     for preset in &spec.presets {
         let hosts = presets::hosts(preset).ok_or_else(|| InvalidPolicy::Preset { name: preset.clone() })?;
         for host in hosts {
             let pattern = pattern(host.pattern)?;
             for port in default_ports(host.protocol) {
-                add(&pattern, *port, host.protocol)?;
+                add(&pattern, *port, host.protocol, &None)?;
             }
         }
     }
@@ -348,20 +348,26 @@ fn rules(spec: &PolicySpec) -> Result<Vec<Rule>, InvalidPolicy> {
         if ports.is_empty() {
             return Err(InvalidPolicy::NoPort { host: host() });
         }
+        if rule.protocol == Protocol::Tcp && rule.record.is_some() {
+            return Err(InvalidPolicy::RecordsTcp { host: host() });
+        }
         for port in ports {
             if *port == 0 {
                 return Err(InvalidPolicy::PortZero { host: host() });
             }
-            add(&pattern, *port, rule.protocol)?;
+            add(&pattern, *port, rule.protocol, &rule.record)?;
         }
     }
-    if protocols.is_empty() {
+    if ways.is_empty() {
         return Err(InvalidPolicy::Empty);
     }
-    Ok(protocols
-        .into_iter()
-        .map(|((pattern, port), protocol)| Rule { pattern: Some(pattern), port, protocol })
-        .collect())
+    let rule = |((pattern, port), (protocol, record)): ((NamePattern, u16), Way)| Rule {
+        pattern: Some(pattern),
+        port,
+        protocol,
+        tape: record.map(Tape::Record),
+    };
+    Ok(ways.into_iter().map(rule).collect())
 }
 
 fn pattern(host: &str) -> Result<NamePattern, InvalidPolicy> {

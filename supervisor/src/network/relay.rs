@@ -102,6 +102,12 @@ async fn write(
             Err(_) => {}
         }
     }
-    to.flush().await?;
-    Ok(())
+    loop {
+        let before = traffic.mark();
+        match timeout(idle, to.flush()).await {
+            Ok(flushed) => return Ok(flushed?),
+            Err(_) if traffic.mark() == before => return Err(RelayError::Idle),
+            Err(_) => {}
+        }
+    }
 }

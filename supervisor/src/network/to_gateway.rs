@@ -42,6 +42,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
             host: name.to_string(),
             port,
         };
+        if let Some(cassette) = policy.replayed() {
+            return self.deny(denial(DenialReason::NotRecorded, format!("replay {cassette}"))).await;
+        }
         let grants = gate.grants.as_deref();
         let granted = || grants.map_or_else(|| "none".to_owned(), Grants::listed);
         let (Some(grants), Some(patience)) = (grants, grants.and_then(|grants| grants.patience(service)))

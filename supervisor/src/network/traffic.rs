@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 
 use super::policy::Budget;
@@ -63,13 +64,50 @@ impl Sums {
 #[derive(Debug, Default)]
 pub(super) struct Spent {
     pub(super) sums: Sums,
+    /// Connections that were decided about.
+    connections: AtomicU64,
     /// Requests that were let through.
     requests: AtomicU64,
     /// Up to when the pace is used up.
     paced: Mutex<Option<Instant>>,
 }
 
+/// What was spent at one moment, to go on from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Spending {
+    pub(super) up: u64,
+    pub(super) down: u64,
+    pub(super) connections: u64,
+    pub(super) requests: u64,
+}
+
 impl Spent {
+    /// Goes on from what was spent before.
+    pub(super) fn resume(before: Spending) -> Self {
+        let Spending { up, down, connections, requests } = before;
+        Self {
+            sums: Sums { up: up.into(), down: down.into() },
+            connections: connections.into(),
+            requests: requests.into(),
+            paced: Mutex::default(),
+        }
+    }
+
+    /// What was spent so far.
+    pub(super) fn spending(&self) -> Spending {
+        Spending {
+            up: self.sums.up(),
+            down: self.sums.down(),
+            connections: self.connections(),
+            requests: self.requests(),
+        }
+    }
+
+    /// Connections that were decided about.
+    pub(super) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
     /// Whether nothing is left of a budget.
     pub(super) fn is_over(&self, budget: &Budget) -> bool {
         budget.bytes_up.is_some_and(|most| self.sums.up() >= most)
@@ -143,6 +181,21 @@ impl Traffic {
         self.own.add(way, bytes as u64);
         if let Some(execution) = &self.execution {
             execution.add(way, bytes as u64);
+        }
+    }
+
+    /// Counts the connection itself, once it was decided about.
+    pub(super) fn decided(&self) {
+        self.spent.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts what another process has moved and taken out of the budget there: so many bytes in all.
+    pub(super) fn told(&self, way: Way, bytes: u64) {
+        let before = self.own.of(way).fetch_max(bytes, Ordering::Relaxed);
+        let more = bytes.saturating_sub(before);
+        for sums in self.execution.as_deref().into_iter().chain([&self.spent.sums]) {
+            let added = |sum: u64| Some(sum.saturating_add(more));
+            let _ = sums.of(way).fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);
         }
     }
 

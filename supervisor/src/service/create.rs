@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use super::authority::{trust_variables, write_authority};
 use super::caller::{Caller, Scope};
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
@@ -157,6 +158,9 @@ impl Service {
             env.retain(|variable| variable.name != TOKEN_VARIABLE.as_bytes());
             env.push(EnvVar { name: TOKEN_VARIABLE.into(), value: token.reveal().to_owned().into() });
         }
+        if network.intercepts() {
+            trust_variables(&mut env);
+        }
         let name = spec.template.clone().unwrap_or_else(|| self.config().default_template.clone());
         let template = self.template(&name)?;
         let limits = self.limits(&spec, &template)?;
@@ -227,6 +231,12 @@ impl Service {
             start,
         };
         let (vm, gate) = (Arc::clone(&lease.vm), self.gate(&facts, network, grants));
+        if let Some(interception) = gate.interception()
+            && let Err(error) = write_authority(vm.agent(), interception).await
+        {
+            vm.end().await;
+            return Err(ServiceError::Agent(error));
+        }
         let lifetime = Lifetime::start(now, ttl, idle, self.config().max_pause);
         let (sandbox, transitions) = Sandbox::new(facts, vm, gate, lifetime, spec.at_timeout, turns);
         let sandbox = Arc::new(sandbox);

@@ -9,6 +9,7 @@
 //! Called by `grpc`. One file per verb of the API. It knows callers, tenants and quotas; it never sees a byte of
 //! the wire, and it never starts or stops a monitor itself.
 
+mod authority;
 mod call;
 mod call_rate;
 mod caller;
@@ -48,6 +49,7 @@ mod trace;
 mod turns;
 mod watch;
 
+pub use authority::{trust_variables, write_authority};
 pub use call_rate::{CallRate, CallRates};
 pub use caller::{Caller, Choice, Quotas, Scope, Scopes};
 pub use config::ServiceConfig;

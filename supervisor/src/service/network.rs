@@ -22,6 +22,9 @@ use crate::telemetry::{Audit, ConnectionEntry, Decision, Metrics, Step};
 
 /// Lines of the audit log in a second, of one sandbox. A guest decides how many connections it tries.
 const MAX_LINES: u64 = 100;
+/// Why a policy cannot be put in force later.
+const UNTRUSTED: &str = "this policy records or replays, and the programs of this sandbox do not trust its authority\n\
+                         hint: make a sandbox under such a policy; it can be put under another one later";
 
 impl Service {
     /// A policy that the caller may choose.
@@ -30,7 +33,11 @@ impl Service {
             return Err(ServiceError::NetworkForbidden { name: super::timeline::subject(name) });
         }
         let policy = self.config().network.policy(name);
-        policy.ok_or_else(|| ServiceError::invalid("there is no such network policy"))
+        let policy = policy.ok_or_else(|| ServiceError::invalid("there is no such network policy"))?;
+        match self.config().network.require(&policy) {
+            Ok(()) => Ok(policy),
+            Err(error) => Err(ServiceError::invalid(error.to_string())),
+        }
     }
 
     /// What a caller may let a new sandbox ask of the gateway.
@@ -73,7 +80,7 @@ impl Service {
     ///
     /// # Errors
     /// See [`ServiceError`].
-    pub fn update_network(
+    pub async fn update_network(
         &self,
         caller: &Caller,
         sandbox: &str,
@@ -82,16 +89,22 @@ impl Service {
         caller.require(Scope::Create)?;
         let sandbox = self.alive(caller, sandbox)?;
         let change = Change::begin(self, &sandbox, "update_network");
-        change.done(self.policy(caller, network).and_then(|policy| {
+        let changed = self.policy(caller, network).and_then(|policy| {
             let inner = sandbox.lock();
             if matches!(inner.state, SandboxState::Ending | SandboxState::Ended) {
                 return Err(sandbox.over(&inner, false));
             }
             drop(inner);
+            if policy.intercepts() && sandbox.gate.interception().is_none() {
+                return Err(ServiceError::invalid(UNTRUSTED));
+            }
             sandbox.gate.set_policy(policy);
             self.events().tell(SandboxEventKind::NetworkChanged, sandbox.view());
             Ok(sandbox.view())
-        }))
+        });
+        // Who is answered can rely on it.
+        sandbox.gate.in_force().await;
+        change.done(changed)
     }
 
     /// The connections of a sandbox; with `follow` also those to come.

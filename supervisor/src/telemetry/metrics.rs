@@ -148,6 +148,7 @@ pub struct Metrics {
     network_requests: Counter,
     gateway_requests: Family<GatewayCall, Counter>,
     gateway_cost: Family<GatewayService, Counter>,
+    network_worker_restarts: Counter,
     audit_lost: Counter,
 }
 
@@ -182,6 +183,7 @@ impl Metrics {
             network_requests: Counter::default(),
             gateway_requests: Family::default(),
             gateway_cost: Family::default(),
+            network_worker_restarts: Counter::default(),
             audit_lost: Counter::default(),
         };
         let to = &mut metrics.registry;
@@ -233,6 +235,11 @@ impl Metrics {
             "gateway_cost",
             "What sandboxes have spent at the gateway, in the operator's units",
             metrics.gateway_cost.clone(),
+        );
+        to.register(
+            "network_worker_restarts",
+            "Times that the process that serves sandboxes' connections had to be replaced",
+            metrics.network_worker_restarts.clone(),
         );
         to.register(
             "audit_lost",
@@ -328,6 +335,12 @@ impl Metrics {
         self.sandboxes.get_or_create(&State { state: "paused" }).set(signed(now.paused));
         self.cpu_seconds.set(now.cpu_seconds);
         self.memory_bytes.set(signed(now.memory_bytes));
+    }
+
+    /// The counter of workers that had to be replaced.
+    #[must_use]
+    pub fn network_worker_restarts(&self) -> Counter {
+        self.network_worker_restarts.clone()
     }
 
     /// The counter of audit lines that did not reach their file.

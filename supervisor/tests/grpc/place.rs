@@ -14,7 +14,7 @@ use rekindle::engine::Engine;
 use rekindle::engine::fake::{FakeControl, FakeEngine};
 use rekindle::grpc::{HostFacts, Listeners, Server, ServerHandle, ServerOptions};
 use rekindle::host::cgroup::CgroupManager;
-use rekindle::network::{Egress, Gateway};
+use rekindle::network::{Egress, Gateway, Worker, WorkerOptions};
 use rekindle::pool::{Pool, PoolConfig, PooledTemplate, Watermarks};
 use rekindle::service::{Ledger, Service, ServiceConfig};
 use rekindle::store::{Artifact, Store};
@@ -118,7 +118,13 @@ impl Place {
         let log = dir.path().join("audit.jsonl");
         let audit = Arc::new(Audit::to_file(&log, metrics.audit_lost()).expect("an audit log"));
         let mut config = ServiceConfig::new(name);
-        (config.network, config.gateway) = (wishes.network, wishes.gateway);
+        // As in production: connections are served by a process of their own.
+        let options = WorkerOptions {
+            program: env!("CARGO_BIN_EXE_rekindle").into(),
+            restarts: metrics.network_worker_restarts(),
+        };
+        let worker = Worker::when_needed(options, &wishes.network, &wishes.gateway);
+        (config.network, config.gateway) = (wishes.network.through(worker), wishes.gateway);
         config.audit = Arc::clone(&audit);
         (wishes.service)(&mut config);
         let service = Service::new(config, pool, wishes.ledger, metrics);

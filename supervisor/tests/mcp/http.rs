@@ -183,3 +183,43 @@ async fn who_serves_without_tokens_must_say_so_and_other_machines_are_not_served
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(!ended.status.success() && said.contains("--host"), "{said}");
 }
+
+#[tokio::test]
+async fn a_call_is_part_of_the_trace_that_its_meta_or_its_headers_name() {
+    let place = Place::new().await;
+    let (one, other) = ("4bf92f3577b34da6a3ce929d0e0e4736", "5bf92f3577b34da6a3ce929d0e0e4736");
+    let parent = |trace: &str| format!("00-{trace}-00f067aa0ba902b7-01");
+    let served = serve(&place, &["--trace", other, "--step", "usual"]).await;
+    let sandbox = id(&text(&served.call(&place.acme, "sandbox_create", json!({})).await));
+    let run = async |code: &str, headers: &[(&str, &str)], meta: Value| {
+        let arguments = json!({"sandbox": sandbox, "code": code});
+        let call = json!({"name": "sandbox_run", "arguments": arguments, "_meta": meta});
+        let bearer = format!("Bearer {}", place.acme);
+        let headers: Vec<_> = [("authorization", bearer.as_str())].iter().chain(headers).copied().collect();
+        let (status, body) =
+            served.ask(Method::POST, &headers, question(1, "tools/call", &call).to_string()).await;
+        assert_eq!(status, StatusCode::OK, "{}", String::from_utf8_lossy(&body));
+        text(&serde_json::from_slice::<Value>(&body).expect("JSON")["result"])
+    };
+    let header = parent(one);
+    run("echo a", &[("traceparent", &header), ("rekindle-step", "headers")], json!({})).await;
+    run(
+        "echo b",
+        &[("traceparent", "00-00"), ("rekindle-step", "headers")],
+        json!({"traceparent": parent(one), "rekindle/step": "meta"}),
+    )
+    .await;
+    run("echo c", &[], json!({})).await;
+    let refused = run("echo d", &[], json!({"rekindle/step": " "})).await;
+    assert!(refused.starts_with("refused: INVALID_REQUEST: "), "{refused}");
+
+    let mut client = place.client().await;
+    let mut told = async |trace: &str| {
+        let request =
+            rekindle_api::v1::SandboxTimelineRequest { sandbox: String::new(), trace: trace.into() };
+        let told = client.sandboxes.timeline(request).await.expect("told").into_inner();
+        told.entries.iter().map(|entry| format!("{} {}", entry.step, entry.subject)).collect::<Vec<_>>()
+    };
+    assert_eq!(told(one).await, ["headers echo a", "meta echo b"]);
+    assert_eq!(told(other).await, ["usual echo c"]);
+}

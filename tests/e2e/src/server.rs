@@ -68,8 +68,18 @@ impl Server {
     /// When it cannot be started.
     #[must_use]
     pub fn launch(data: &Path, settings: &[&str]) -> Self {
+        Self::launch_with(data, settings, &[])
+    }
+
+    /// The same with variables.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn launch_with(data: &Path, settings: &[&str], variables: &[(&str, &Path)]) -> Self {
         let socket = data.join("serve.sock");
         let mut command = command(data, &["serve"]);
+        command.envs(variables.iter().copied());
         let own = [
             format!("listen.socket={}", socket.display()),
             "sandbox.default_template=minimal".into(),

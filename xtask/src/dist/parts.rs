@@ -37,7 +37,12 @@ impl Parts {
         let rekindle = program(target)?;
         let kernel = kernel::build(cache)?.dir;
         let mut images = Vec::new();
-        for name in recipe::names(&repo::root().join("rootfs"))? {
+        let rootfs = repo::root().join("rootfs");
+        for name in recipe::names(&rootfs)? {
+            // Who wants one of those builds it.
+            if recipe::Recipe::load(&rootfs, &name)?.on_demand {
+                continue;
+            }
             let image = rootfs::build(cache, &name, &programs)?;
             images.push((name, image.dir));
         }

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::cache::Cache;
-use crate::{agent, dist, hint, kernel, lab, recipe, repo, rootfs, setup, tidy};
+use crate::{agent, dist, hint, kernel, lab, repo, rootfs, setup, tidy};
 use tally::{Tally, Where};
 
 /// What to run.
@@ -103,7 +103,7 @@ fn prepare(args: &Args, variables: &mut Vec<(&str, OsString)>) -> Result<()> {
         variables.push(("REKINDLE_FIRECRACKER", path.into()));
     }
     kernel::build(&cache)?;
-    for name in recipe::names(&repo::root().join("rootfs"))? {
+    for name in rootfs::wanted(&cache)? {
         rootfs::build(&cache, &name, &programs)?;
     }
     Ok(())

@@ -194,11 +194,12 @@ section! {
 section! {
     /// What sandboxes may reach outside of them. Without a policy a sandbox has no network.
     NetworkSection {
-        /// The policies that a caller may name for a sandbox, each a table `[network.policies.<name>]`: `mode` is `"none"`, `"allow"`
-        /// or `"full"`, `presets` names ready rules (`apt`, `crates`, `github`, `npm`, `pypi`), and `allow` lists rules such as
+        /// The policies that a caller may name for a sandbox, each a table `[network.policies.<name>]`: `mode` is `"none"`, `"allow"`,
+        /// `"full"` or `"replay"`, `presets` names ready rules (`apt`, `crates`, `github`, `npm`, `pypi`), and `allow` lists rules such as
         /// `{ host = "*.example.com", ports = [443], protocol = "tls" }`, where `protocol` is `"tls"`, `"http"` or `"tcp"`;
         /// `budget` may have `bytes_up`, `bytes_down`, `requests` (of rules for http), `connections`,
-        /// `connections_at_once` and `bytes_per_second`.
+        /// `connections_at_once` and `bytes_per_second`. `record = "NAME"`, of a policy or of one rule for tls or http, records
+        /// into a cassette, and `mode = "replay"` with `cassette = "NAME"` answers from one.
         policies: BTreeMap<String, PolicySpec> = BTreeMap::new(), shown "none";
         /// Names that lead to an address and port of the operator's choice instead of what a resolver says, such as
         /// `{ "pypi.org" = "10.1.2.3:8443" }` for a mirror. The only way to a private address, but for upstreams of the gateway.

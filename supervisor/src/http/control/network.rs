@@ -105,7 +105,7 @@ pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, body: Body)
     let wanted: NetworkBody = body::read(body, MAX_BODY).await?;
     let policy = policy(front, caller, &wanted)?;
     living(front, caller, id).await?;
-    front.service.update_network(caller, id, &policy)?;
+    front.service.update_network(caller, id, &policy).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 

@@ -103,6 +103,14 @@ fn a_policy_with_a_thousand_rules_has_an_end() {
 }
 
 #[test]
+fn a_policy_that_replays_is_told_as_that() {
+    let mut facts = facts();
+    facts.networks[1].rules = vec!["replay tape".to_owned()];
+    let text = Rules::of(&facts, "", "pypi").expect("a template").network();
+    says(&text, &["nothing outside is reached", "answered from the recording"]);
+}
+
+#[test]
 fn the_time_that_was_asked_for_is_told() {
     let facts = facts();
     let rules = Rules::of(&facts, "", "").expect("a template");

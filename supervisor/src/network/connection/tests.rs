@@ -39,7 +39,7 @@ struct Bed {
 }
 
 fn rule(host: &str, port: u16, protocol: Protocol) -> RuleSpec {
-    RuleSpec { host: host.to_owned(), ports: vec![port], protocol }
+    RuleSpec { host: host.to_owned(), ports: vec![port], protocol, record: None }
 }
 
 /// A policy for one host under each protocol, whose names lead to this server.

@@ -35,6 +35,16 @@ impl CostBudget {
         let _ = self.spent.fetch_update(Relaxed, Relaxed, |spent| Some(spent.saturating_sub(cost)));
     }
 
+    /// Goes on from what was spent before.
+    pub(super) fn resume(most: Option<u64>, spent: u64) -> Self {
+        Self { most, spent: AtomicU64::new(spent) }
+    }
+
+    /// Counts what was spent elsewhere.
+    pub(super) fn add(&self, cost: u64) {
+        let _ = self.spent.fetch_update(Relaxed, Relaxed, |spent| Some(spent.saturating_add(cost)));
+    }
+
     pub(super) fn spent(&self) -> u64 {
         self.spent.load(Relaxed)
     }

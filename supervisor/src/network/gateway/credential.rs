@@ -91,12 +91,20 @@ impl CredentialPlan {
     }
 
     fn read(&self) -> Result<Secret, CredentialError> {
-        let text = match &self.source {
+        self.secret(&self.text()?)
+    }
+
+    fn text(&self) -> Result<String, CredentialError> {
+        Ok(match &self.source {
             Source::File(path) => read_file(path)?,
             Source::Variable(name) => {
                 std::env::var(name).map_err(|_| CredentialError::Variable { name: name.clone() })?
             }
-        };
+        })
+    }
+
+    /// What a text makes of the header.
+    fn secret(&self, text: &str) -> Result<Secret, CredentialError> {
         let bare = text.trim();
         if !(MIN_SECRET..=MAX_SECRET).contains(&bare.len()) {
             return Err(CredentialError::Unusable);
@@ -150,6 +158,19 @@ impl Credential {
         // Before the read, so that a change in between is noticed later.
         let seen = Mutex::new(plan.stamp());
         Ok(Self { plan: plan.clone(), current: RwLock::new(Arc::new(plan.read()?)), seen })
+    }
+
+    /// One whose secret was read elsewhere.
+    pub(super) fn given(plan: &CredentialPlan, secret: &str) -> Result<Self, CredentialError> {
+        let current = RwLock::new(Arc::new(plan.secret(secret)?));
+        Ok(Self { plan: plan.clone(), current, seen: Mutex::default() })
+    }
+
+    /// Another secret that was read elsewhere.
+    pub(super) fn give(&self, secret: &str) -> Result<(), CredentialError> {
+        let secret = Arc::new(self.plan.secret(secret)?);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = secret;
+        Ok(())
     }
 
     pub(super) fn header(&self) -> &HeaderName {

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
+
 use super::budget::{CostBudget, CostSpent, Pace};
 use super::credential::Credential;
-use super::purse::{Allowance, DayCost, Purse};
+use super::purse::{Allowance, DayCost, Purse, today};
 use super::service::{self, InvalidGateway, OpenError, Service};
 use super::spec::ServiceSpec;
 use super::token::{GatewayToken, TokenDigest};
@@ -26,9 +28,11 @@ const ALL: &str = "*";
 /// The services that a host offers.
 #[derive(Debug, Clone, Default)]
 pub struct Gateway {
-    services: Arc<BTreeMap<String, Arc<Service>>>,
+    pub(super) services: Arc<BTreeMap<String, Arc<Service>>>,
     /// The most that one sandbox may spend.
     most: Option<u64>,
+    /// Changes with every secret that was read again.
+    pub(super) changes: watch::Sender<u64>,
     /// Keeps the credentials current.
     _refresh: Option<Arc<Refresh>>,
 }
@@ -102,15 +106,21 @@ impl Gateway {
             let service = Arc::new(plan.open(&name)?);
             opened.insert(name, service);
         }
+        let changes = watch::Sender::default();
         let credentials: Vec<(String, Arc<Credential>)> = opened
             .values()
             .filter_map(|service| Some((service.name.clone(), Arc::clone(service.credential.as_ref()?))))
             .collect();
         let refresh = match credentials.is_empty() {
             true => None,
-            false => Some(Arc::new(keep_current(credentials).map_err(OpenError::Thread)?)),
+            false => Some(Arc::new(keep_current(credentials, changes.clone()).map_err(OpenError::Thread)?)),
         };
-        Ok(Self { services: Arc::new(opened), most, _refresh: refresh })
+        Ok(Self { services: Arc::new(opened), most, changes, _refresh: refresh })
+    }
+
+    /// One that has these services and grants nothing by itself.
+    pub(super) fn of(services: BTreeMap<String, Arc<Service>>) -> Self {
+        Self { services: Arc::new(services), ..Self::default() }
     }
 
     /// Grants what a caller asks for, with a token for the sandbox; nothing when it asks for nothing. `may` says which
@@ -168,7 +178,7 @@ impl Gateway {
     }
 }
 
-fn split(asked: &str) -> Result<(&str, &str), GrantError> {
+pub(super) fn split(asked: &str) -> Result<(&str, &str), GrantError> {
     let form = || GrantError::Form { asked: crate::host::untrusted::printable(asked, MAX_LENGTH) };
     if asked.len() > MAX_LENGTH {
         return Err(form());
@@ -179,11 +189,17 @@ fn split(asked: &str) -> Result<(&str, &str), GrantError> {
         .ok_or_else(form)
 }
 
-fn keep_current(credentials: Vec<(String, Arc<Credential>)>) -> std::io::Result<Refresh> {
+fn keep_current(
+    credentials: Vec<(String, Arc<Credential>)>,
+    changes: watch::Sender<u64>,
+) -> std::io::Result<Refresh> {
     Refresh::start("gateway", move |_| {
         for (service, credential) in &credentials {
             match credential.refresh() {
-                Some(Ok(())) => tracing::info!(service, "a credential of the gateway was read again"),
+                Some(Ok(())) => {
+                    tracing::info!(service, "a credential of the gateway was read again");
+                    changes.send_modify(|changes| *changes += 1);
+                }
                 Some(Err(error)) => {
                     tracing::error!(service, %error, "a credential could not be read again; the old one counts");
                 }
@@ -209,7 +225,7 @@ pub(super) struct Granted {
 }
 
 impl Granted {
-    fn new(service: &Arc<Service>) -> Self {
+    pub(super) fn new(service: &Arc<Service>) -> Self {
         let pace = service.per_minute.map(|per_minute| Mutex::new(Pace::new(per_minute)));
         Self { service: Arc::clone(service), operations: BTreeSet::new(), pace }
     }
@@ -224,14 +240,14 @@ impl Granted {
 #[derive(Debug)]
 pub struct Grants {
     pub(super) token: TokenDigest,
-    services: BTreeMap<String, Granted>,
-    budget: CostBudget,
+    pub(super) services: BTreeMap<String, Granted>,
+    pub(super) budget: CostBudget,
     pub(super) requests: AtomicU64,
     /// What its tenant spends, and may.
     pub(super) purse: Arc<Purse>,
     pub(super) allowance: Allowance,
     /// What this sandbox spent on the last day that it did.
-    last_day: Mutex<DayCost>,
+    pub(super) last_day: Mutex<DayCost>,
 }
 
 /// Which of two bounds is reached.
@@ -304,6 +320,16 @@ impl Grants {
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.load(Relaxed)
+    }
+
+    /// Counts a request that was let through elsewhere.
+    pub(in crate::network) fn passed(&self, cost: u64) {
+        let day = today();
+        self.budget.add(cost);
+        self.requests.fetch_add(1, Relaxed);
+        // Who let it through has asked what the tenant may.
+        let _ = self.purse.take(cost, Allowance::default(), day);
+        let _ = self.last_day().take(cost, day, None);
     }
 
     /// What it may ask of a service; nothing is `None`.

@@ -89,7 +89,8 @@ pub(super) fn back(headers: &mut HeaderMap, secret: Option<&[u8]>) {
     }
 }
 
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
+/// Takes out those of one connection, and those that it says are.
+pub(in crate::network) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let listed = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let listed: Vec<String> =
         listed.flat_map(|value| value.split(',').map(|name| name.trim().to_owned())).collect();

@@ -7,14 +7,16 @@
 //! In the order of a request: `token` says whether a program of this very sandbox asks, `operation` finds what it asks
 //! for, `grant` whether the sandbox may, `budget` whether it still may, `purse` whether its tenant may, `upstream` connects, `headers` decides what
 //! goes on in either direction, `credential` is put in, and `scrub` takes it out of what comes back. `serve` is all of
-//! it in order. `spec` is what an operator writes, `service` the same once it was checked.
+//! it in order. `spec` is what an operator writes, `service` the same once it was checked, `handover` how it gets into the
+//! worker.
 //!
 //! Called by `connection` with a stream and by `service` for grants. It knows no sandbox and no journal: it is given a
-//! stream of bytes and says what became of it, so that it could as well run in a process of its own.
+//! stream of bytes and says what became of it. It runs in the network's worker; grants are made in the supervisor.
 
 mod budget;
 mod credential;
 mod grant;
+mod handover;
 mod headers;
 mod operation;
 mod purse;
@@ -33,7 +35,10 @@ pub use service::{InvalidGateway, InvalidService, OpenError};
 pub use spec::{CredentialSpec, OperationSpec, ServiceSpec};
 pub use token::{GatewayToken, TOKEN_VARIABLE};
 
+pub(super) use handover::{GatewaySetup, GrantSetup, Purses};
+pub(super) use headers::remove_hop_by_hop;
 pub(super) use serve::{Report, Session, serve};
+pub(super) use upstream::{native, trust};
 
 use super::name::HostName;
 use super::policy::Target;

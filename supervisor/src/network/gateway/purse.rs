@@ -1,9 +1,11 @@
 //! What a tenant may spend at the gateway over all its sandboxes: so much on each day of UTC, and so many requests in a
 //! minute. Pure: whoever asks says what time it is.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::budget::{CostSpent, Pace};
@@ -17,7 +19,7 @@ pub fn today() -> u64 {
 }
 
 /// The most that a tenant may, by the token that a sandbox was made with; `None` is unbounded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowance {
     /// Cost on one day.
     pub cost_per_day: Option<u64>,
@@ -26,7 +28,7 @@ pub struct Allowance {
 }
 
 /// What was spent on the last day that anything was spent on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DayCost {
     /// Which, since 1970.
     pub day: u64,
@@ -57,9 +59,17 @@ impl DayCost {
 }
 
 /// What one tenant spends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Purse {
+    /// Of this process's purses.
+    pub(super) number: u64,
     inner: Mutex<Inner>,
+}
+
+impl Default for Purse {
+    fn default() -> Self {
+        Self::after(DayCost::default())
+    }
 }
 
 #[derive(Debug)]
@@ -78,13 +88,20 @@ impl Purse {
     /// One of which so much was spent before.
     #[must_use]
     pub fn after(spent: DayCost) -> Self {
-        Self { inner: Mutex::new(Inner { spent, ..Inner::default() }) }
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let inner = Mutex::new(Inner { spent, ..Inner::default() });
+        Self { number: NUMBERS.fetch_add(1, Relaxed), inner }
     }
 
     /// What was spent on a day.
     #[must_use]
     pub fn spent(&self, day: u64) -> u64 {
         self.lock().spent.on(day)
+    }
+
+    /// What was spent on the last day that anything was.
+    pub(super) fn last_day(&self) -> DayCost {
+        self.lock().spent
     }
 
     /// Lets one more request through; else how long it has to wait.

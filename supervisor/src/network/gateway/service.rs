@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::credential::{Credential, CredentialError, CredentialPlan};
 use super::operation::Operation;
 use super::spec::ServiceSpec;
-use super::upstream::{Upstream, UpstreamPlan};
+use super::upstream::{Certificates, Upstream, UpstreamPlan};
 
 /// Most bytes of a service's name: it is a label of a host name.
 const MAX_NAME: usize = 63;
@@ -141,6 +141,7 @@ pub(super) struct ServicePlan {
     operations: Vec<Operation>,
     per_minute: Option<u32>,
     timeout: Duration,
+    spec: ServiceSpec,
 }
 
 /// Checks what an operator wrote. Looks at no file.
@@ -197,12 +198,13 @@ impl ServicePlan {
             operations,
             per_minute: spec.requests_per_minute,
             timeout: Duration::from_secs(spec.timeout_s),
+            spec: spec.clone(),
         })
     }
 
     /// Reads its secret and what it trusts.
     pub(super) fn open(self, name: &str) -> Result<Service, OpenError> {
-        let Self { upstream, ca, credential, operations, per_minute, timeout } = self;
+        let Self { upstream, ca, credential, operations, per_minute, timeout, spec } = self;
         let service = || name.to_owned();
         let upstream =
             upstream.open(ca.as_deref()).map_err(|reason| OpenError::Trust { service: service(), reason })?;
@@ -210,7 +212,27 @@ impl ServicePlan {
             .map(|plan| Credential::open(&plan).map(Arc::new))
             .transpose()
             .map_err(|source| OpenError::Credential { service: service(), source })?;
-        Ok(Service { name: service(), upstream, credential, operations, per_minute, timeout })
+        Ok(Service { name: service(), upstream, credential, operations, per_minute, timeout, spec })
+    }
+
+    /// Takes its secret, and what it trusts, from who has read them.
+    pub(super) fn given(
+        self,
+        name: &str,
+        secret: Option<&str>,
+        ca: Option<Certificates>,
+        native: impl FnOnce() -> Certificates,
+    ) -> Result<Service, OpenError> {
+        let Self { upstream, ca: _, credential, operations, per_minute, timeout, spec } = self;
+        let service = || name.to_owned();
+        let upstream = upstream
+            .trusting(ca, native)
+            .map_err(|reason| OpenError::Trust { service: service(), reason })?;
+        let credential = credential
+            .map(|plan| Credential::given(&plan, secret.unwrap_or_default()).map(Arc::new))
+            .transpose()
+            .map_err(|source| OpenError::Credential { service: service(), source })?;
+        Ok(Service { name: service(), upstream, credential, operations, per_minute, timeout, spec })
     }
 }
 
@@ -223,6 +245,8 @@ pub(super) struct Service {
     pub(super) operations: Vec<Operation>,
     pub(super) per_minute: Option<u32>,
     pub(super) timeout: Duration,
+    /// As the operator wrote it.
+    pub(super) spec: ServiceSpec,
 }
 
 #[cfg(test)]

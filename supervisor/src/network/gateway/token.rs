@@ -49,7 +49,7 @@ impl fmt::Debug for GatewayToken {
 
 /// What is kept of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TokenDigest([u8; 32]);
+pub(super) struct TokenDigest(pub(super) [u8; 32]);
 
 impl TokenDigest {
     /// Whether this is the token. How long it takes says nothing about how close a guess was.

@@ -81,27 +81,51 @@ impl UpstreamPlan {
 
     /// Reads what it trusts: these certificates, or this host's.
     pub(super) fn open(self, ca: Option<&Path>) -> Result<Upstream, String> {
+        let ca = ca.filter(|_| self.secure).map(read).transpose()?;
+        self.trusting(ca, native)
+    }
+
+    /// Trusts these certificates, or those of the host.
+    pub(super) fn trusting(
+        self,
+        ca: Option<Certificates>,
+        native: impl FnOnce() -> Certificates,
+    ) -> Result<Upstream, String> {
         let Self { secure, target, port, authority } = self;
-        let tls = secure.then(|| trust(ca).map(Arc::new)).transpose()?;
-        Ok(Upstream { tls, target, port, authority })
+        let tls = secure.then(|| trust(ca.as_deref(), native).map(Arc::new)).transpose()?;
+        Ok(Upstream { tls, ca, target, port, authority })
     }
 }
 
-fn trust(ca: Option<&Path>) -> Result<ClientConfig, String> {
+/// Certificates that sign others.
+pub(super) type Certificates = Vec<CertificateDer<'static>>;
+
+/// Those that this host trusts.
+pub(in crate::network) fn native() -> Certificates {
+    rustls_native_certs::load_native_certs().certs
+}
+
+fn read(path: &Path) -> Result<Certificates, String> {
+    let wrong = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
+    let certificates = certificates.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(&error))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in &certificates {
+        roots.add(certificate.clone()).map_err(|error| wrong(&error))?;
+    }
+    Ok(certificates)
+}
+
+/// How servers are believed by these certificates, or this host's.
+pub(in crate::network) fn trust(
+    ca: Option<&[CertificateDer<'static>]>,
+    native: impl FnOnce() -> Certificates,
+) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     match ca {
-        Some(path) => {
-            let wrong = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
-            let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
-            for certificate in certificates {
-                let certificate = certificate.map_err(|error| wrong(&error))?;
-                roots.add(certificate).map_err(|error| wrong(&error))?;
-            }
-        }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
+        Some(certificates) => roots.add_parsable_certificates(certificates.iter().cloned()),
+        None => roots.add_parsable_certificates(native()),
+    };
     if roots.is_empty() {
         return Err("there are none".to_owned());
     }
@@ -131,6 +155,8 @@ pub(super) enum UpstreamError {
 /// Where a service is, and whom it is believed.
 pub(super) struct Upstream {
     tls: Option<Arc<ClientConfig>>,
+    /// What it trusts instead of what the host does.
+    pub(super) ca: Option<Certificates>,
     target: Target,
     port: u16,
     /// What it is called in requests.
@@ -158,6 +184,11 @@ pub(super) struct Connection {
 }
 
 impl Upstream {
+    /// Whether it trusts what the host does.
+    pub(super) fn is_native(&self) -> bool {
+        self.tls.is_some() && self.ca.is_none()
+    }
+
     pub(super) async fn connect(&self, dialer: &Dialer) -> Result<Connection, UpstreamError> {
         let tcp = match &self.target {
             Target::Name(_) => dialer.dial(&self.target, self.port).await?,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn rule(host: &str, ports: &[u16], protocol: Protocol) -> RuleSpec {
-    RuleSpec { host: host.to_owned(), ports: ports.to_vec(), protocol }
+    RuleSpec { host: host.to_owned(), ports: ports.to_vec(), protocol, record: None }
 }
 
 fn allow(rules: Vec<RuleSpec>) -> Result<Policy, InvalidPolicy> {
@@ -173,5 +173,44 @@ fn a_full_policy_has_no_rules_and_no_policy_has_a_budget_of_nothing() {
     {
         let zero = spec(&format!("mode = \"full\"\nbudget = {{ {what} = 0 }}"));
         assert_eq!(zero, Err(InvalidPolicy::Zero { what }));
+    }
+}
+
+#[test]
+fn what_is_recorded_and_replayed_is_said_in_one_way() {
+    let policy = |text: &str| Policy::new("test", &toml::from_str::<PolicySpec>(text).unwrap());
+    let recorded = policy(
+        "mode = \"allow\"\nrecord = \"all\"\npresets = [\"npm\"]\n\
+         allow = [{ host = \"a.example.com\", record = \"own\" }, { host = \"b.example.com\", ports = [22], protocol = \"tcp\" }]",
+    )
+    .unwrap();
+    assert!(recorded.intercepts() && recorded.replayed().is_none());
+    assert_eq!(
+        recorded.listed(),
+        ["tls a.example.com:443 record own", "tcp b.example.com:22", "tls registry.npmjs.org:443 record all"]
+    );
+    let replayed = policy("mode = \"replay\"\ncassette = \"all\"").unwrap();
+    assert!(replayed.intercepts() && replayed.replayed().is_some());
+    assert_eq!(replayed.listed(), ["replay all"]);
+    assert!(!policy("mode = \"full\"").unwrap().intercepts());
+    for (text, error) in [
+        ("mode = \"replay\"", InvalidPolicy::Cassette),
+        ("mode = \"full\"\ncassette = \"all\"", InvalidPolicy::Cassette),
+        ("mode = \"replay\"\ncassette = \"all\"\npresets = [\"npm\"]", InvalidPolicy::Unused),
+        ("mode = \"full\"\nrecord = \"all\"", InvalidPolicy::Unused),
+        (
+            "mode = \"allow\"\nallow = [{ host = \"b.example.com\", ports = [22], protocol = \"tcp\", record = \"a\" }]",
+            InvalidPolicy::RecordsTcp { host: "b.example.com".to_owned() },
+        ),
+        (
+            "mode = \"allow\"\nallow = [{ host = \"b.example.com\" }, { host = \"b.example.com\", record = \"a\" }]",
+            InvalidPolicy::RecordedTwice { host: "b.example.com".to_owned(), port: 443 },
+        ),
+    ] {
+        assert_eq!(policy(text), Err(error), "{text}");
+    }
+    for name in ["a/b", "../a", "A", ""] {
+        let text = format!("mode = \"replay\"\ncassette = \"{name}\"");
+        assert!(toml::from_str::<PolicySpec>(&text).is_err(), "{name}");
     }
 }

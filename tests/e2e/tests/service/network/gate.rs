@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use rekindle_api::client::Client;
 use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::{CreateSandboxRequest, Diagnosis, ExecuteRequest, ExecutionNetwork, Program, Sandbox};
+use rekindle_e2e::authority::Authority;
+use rekindle_e2e::cli::command;
 use rekindle_e2e::server::Server;
 use rekindle_e2e::{Lab, leftovers};
 use rekindle_test_support::wait::PATIENCE;
@@ -43,6 +46,8 @@ pub struct Gate {
     pub client: Client,
     /// Goes last: the server's log is in it.
     data: TempDir,
+    /// The certificates that the server believes, where they are its own.
+    roots: Option<TempDir>,
 }
 
 /// How a program ended.
@@ -85,11 +90,39 @@ impl Gate {
         hosts: &[(&str, SocketAddr)],
         more: &[String],
     ) -> Self {
+        let policies = format!("test = {{ mode = \"allow\", {allow} }}");
+        Self::start(lab, template, &policies, hosts, more, &[]).await
+    }
+
+    /// The same with these policies, of a server that believes this authority as well as none other.
+    pub async fn open_trusting(
+        lab: &Lab,
+        template: &str,
+        policies: &str,
+        hosts: &[(&str, &Site)],
+        authority: &Authority,
+    ) -> Self {
+        let dir = TempDir::new().expect("a directory");
+        let pem = dir.path().join("roots.pem");
+        std::fs::write(&pem, authority.pem()).expect("written");
+        let mut gate = Self::start(lab, template, policies, hosts, &[], &[("SSL_CERT_FILE", &pem)]).await;
+        gate.roots = Some(dir);
+        gate
+    }
+
+    async fn start(
+        lab: &Lab,
+        template: &str,
+        policies: &str,
+        hosts: &[(&str, &Site)],
+        more: &[String],
+        variables: &[(&str, &Path)],
+    ) -> Self {
         let data = lab.copy();
         let hosts: Vec<String> =
             hosts.iter().map(|(name, address)| format!("\"{name}\" = \"{address}\"")).collect();
         let settings = [
-            format!("network.policies={{ test = {{ mode = \"allow\", {allow} }} }}"),
+            format!("network.policies={{ {policies} }}"),
             format!("network.hosts={{ {} }}", hosts.join(", ")),
             // Nothing waits ready: every sandbox is restored from the snapshot when it is asked for.
             format!(
@@ -99,9 +132,18 @@ impl Gate {
             "telemetry.log_format=json".to_owned(),
         ];
         let settings: Vec<&str> = settings.iter().chain(more).map(String::as_str).collect();
-        let server = Server::start(data.path(), &settings).await;
+        let mut server = Server::launch_with(data.path(), &settings, variables);
+        server.ready().await;
         let client = server.client().await;
-        Self { data, server, client }
+        Self { data, server, client, roots: None }
+    }
+
+    /// What a command prints that works on the server's data.
+    pub async fn operator(&self, words: &[&str]) -> String {
+        let ran = command(self.data.path(), words).output().await.expect("started");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(ran.status.success(), "{words:?}: {}{}", text(&ran.stdout), text(&ran.stderr));
+        text(&ran.stdout)
     }
 
     /// The processes that run its machines.

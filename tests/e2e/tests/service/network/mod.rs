@@ -3,6 +3,7 @@
 //! loopback, and `network.hosts` maps the names to them; nothing here leaves the host.
 
 mod attribution;
+mod cassette;
 mod clients;
 mod developer;
 mod gate;
@@ -13,3 +14,4 @@ mod made;
 mod off;
 mod root;
 mod servers;
+mod worker;

@@ -17,7 +17,7 @@ use super::gate::ASK;
 /// Serves the machine's connections by a policy that allows one name, which leads to this site.
 fn serve(vm: &Vm, site: &Site) {
     let host = "plain.example.com".to_owned();
-    let rule = RuleSpec { host: host.clone(), ports: vec![80], protocol: Protocol::Http };
+    let rule = RuleSpec { host: host.clone(), ports: vec![80], protocol: Protocol::Http, record: None };
     let spec = PolicySpec { mode: Access::Allow, allow: vec![rule], ..PolicySpec::default() };
     let hosts: BTreeMap<String, SocketAddr> = [(host, site.address())].into();
     let egress = Egress::new(&[("test".to_owned(), spec)].into(), &hosts).expect("a network");

@@ -1,0 +1,39 @@
+//! What the supervisor tells the worker, and what that answers. Nothing of it is ever shown: there are secrets in it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::network::gateway::{GatewaySetup, GrantSetup};
+use crate::network::name::HostName;
+use crate::network::policy::Policy;
+use crate::network::traffic::Spending;
+
+/// Something to do.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Order {
+    /// First of all: how names are dialled, and the services of the gateway with their secrets.
+    Setup { hosts: Vec<(HostName, SocketAddr)>, gateway: GatewaySetup },
+    /// Secrets of services that have changed.
+    Secrets { secrets: BTreeMap<String, String> },
+    /// The network of a sandbox.
+    Gate { gate: u64, policy: Policy, spending: Spending, grants: Option<GrantSetup> },
+    /// Another policy of it, which is answered.
+    Policy { gate: u64, policy: Policy, number: u64 },
+    /// A connection of it. Its socket comes with this.
+    Stream { gate: u64 },
+    /// It is over, and so are its connections once their sockets are.
+    Forget { gate: u64 },
+}
+
+/// What the worker answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Answer {
+    /// It was set up.
+    Ready,
+    /// A policy is in force.
+    Enforced { number: u64 },
+}
