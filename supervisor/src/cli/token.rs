@@ -80,6 +80,12 @@ pub struct CreateOptions {
     /// Most scratch disk at a time, such as 20G
     #[arg(long, value_name = "SIZE", value_parser = any_size)]
     max_disk: Option<u64>,
+    /// Most that all sandboxes of the tenant may spend at the gateway on one day of UTC, in the units of its `cost`
+    #[arg(long, value_name = "N")]
+    max_gateway_cost_per_day: Option<u64>,
+    /// Most requests of all sandboxes of the tenant to the gateway in a minute
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_gateway_requests_per_minute: Option<u32>,
     /// Print the secret in the form that every version of E2B's clients takes for a key
     #[arg(long)]
     e2b: bool,
@@ -136,6 +142,8 @@ fn create(options: CreateOptions) -> anyhow::Result<()> {
             max_milli_cpus: options.max_cpus.map(|cpus| cpus.millis.into()),
             max_memory_mib: options.max_memory.map(mib),
             max_disk_mib: options.max_disk.map(mib),
+            max_gateway_cost_per_day: options.max_gateway_cost_per_day,
+            max_gateway_requests_per_minute: options.max_gateway_requests_per_minute,
         },
         networks: options.networks,
         gateway: options.gateway,

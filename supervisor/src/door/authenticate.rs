@@ -13,6 +13,7 @@ use super::ports::{PortsAt, SandboxPorts};
 use super::revoke::Standing;
 use crate::config::refresh::Refresh;
 use crate::config::tokens::{Denied, Scope, Token, TokenFile, TokenId};
+use crate::network::Allowance;
 use crate::service::{self, Caller, Choice, Quotas, SandboxState, SandboxView, Scopes};
 use crate::telemetry::Origin;
 
@@ -186,6 +187,10 @@ fn caller(token: &Token) -> Caller {
             milli_cpus: token.quota.max_milli_cpus,
             memory_mib: token.quota.max_memory_mib,
             disk_mib: token.quota.max_disk_mib,
+            gateway: Allowance {
+                cost_per_day: token.quota.max_gateway_cost_per_day,
+                per_minute: token.quota.max_gateway_requests_per_minute,
+            },
         },
         networks: choice(&token.networks),
         gateway: choice(&token.gateway),

@@ -129,6 +129,7 @@ impl Host for HostApi {
             network_bytes_up: usage.network_bytes_up,
             network_bytes_down: usage.network_bytes_down,
             gateway_cost: usage.gateway_cost,
+            gateway_cost_today: usage.gateway_day_cost,
         });
         Ok(Response::new(v1::HostUsageResponse { tenants: tenants.collect() }))
     }

@@ -12,7 +12,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use rekindle_protocol::frame;
 use rekindle_protocol::limits::{MAX_EGRESS_REQUEST_BYTES, REQUEST_DEADLINE};
 use rekindle_protocol::wire::{self, egress_request, egress_verdict::Verdict};
@@ -32,6 +31,7 @@ use super::policy::{Policy, Protocol, Rule, Target};
 use super::relay::{Direction, RelayError, pump};
 use super::requests::{RequestError, Requests};
 use super::traffic::{Traffic, Way};
+use super::verdict::{self, FIRST_WORDS, Gone};
 use crate::host::untrusted::printable;
 
 /// How long the first words of a client that is denied are waited for: they decide how it is told. One that waits for
@@ -39,8 +39,6 @@ use crate::host::untrusted::printable;
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Ports where the client is the first to speak, so that it is worth waiting for one that is slow.
 const CLIENT_SPEAKS_FIRST: [u16; 4] = [80, 443, 8080, 8443];
-/// How long a client may take to say a whole ClientHello or the head of a request.
-pub(super) const FIRST_WORDS: Duration = Duration::from_secs(10);
 /// How long a connection may go without a byte in either direction.
 pub(super) const IDLE: Duration = Duration::from_secs(300);
 /// How long a server may take to finish what it was asked for before a later request was refused.
@@ -62,9 +60,6 @@ pub async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, gate: &Gate)
     // A guest that is gone is told nothing.
     let _ = attempt.run(request).await;
 }
-
-/// The guest is gone.
-pub(super) struct Gone;
 
 pub(super) struct Attempt<'a, S> {
     pub(super) stream: S,
@@ -235,13 +230,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
         // Before the guest knows: whoever sees what it does finds why.
         drop(self.decided(host, port, ConnectionState::Denied(denial.clone())));
         self.hear_last_words(port).await?;
-        let verdict = Verdict::Denied(wire::EgressDenied {
-            reason: denial.reason.as_str().to_owned(),
-            message: denial.message(),
-            reply: Bytes::from(denial.reply(&self.said)),
-            record: denial.json(),
-        });
-        self.tell(verdict).await?;
+        let reply = denial.reply(&self.said);
+        self.tell(verdict::denied(&denial, reply)).await?;
         let _ = self.stream.shutdown().await;
         Ok(())
     }
@@ -251,18 +241,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
         self.hear_last_words(port).await?;
         let message = format!("{target}:{port}: {why}");
         let reply = unreachable(&message, &self.said).into();
-        let verdict = Verdict::Failed(wire::EgressFailed { message, reply });
-        self.tell(verdict).await?;
+        self.tell(Verdict::Failed(wire::EgressFailed { message, reply })).await?;
         let _ = self.stream.shutdown().await;
         Ok(())
     }
 
     pub(super) async fn tell(&mut self, verdict: Verdict) -> Result<(), Gone> {
-        let verdict = wire::EgressVerdict { verdict: Some(verdict) };
-        match timeout(FIRST_WORDS, frame::write(&mut self.stream, &verdict)).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(Gone),
-        }
+        verdict::tell(&mut self.stream, verdict).await
     }
 
     async fn relay(

@@ -204,9 +204,9 @@ impl Denial {
             DenialReason::BodyTooLarge => {
                 format!("the body of a request to {host} is longer than {rule} may have")
             }
-            DenialReason::RateLimited => format!("too many requests to {host} in a minute"),
+            DenialReason::RateLimited => format!("too many requests to {host} in a minute: {rule}"),
             DenialReason::CostSpent => {
-                format!("the gateway budget of this sandbox does not cover one more {rule}")
+                format!("the gateway budget does not cover one more {rule}")
             }
             DenialReason::NotRecorded => {
                 format!(

@@ -33,6 +33,7 @@ pub mod requests;
 pub mod summary;
 mod to_gateway;
 mod traffic;
+mod verdict;
 pub mod worker;
 
 pub use address::{Forbidden, screen};
@@ -42,7 +43,9 @@ pub use denial::{Denial, DenialReason};
 pub use dial::{DialError, Dialer, Resolve, SystemResolver};
 pub use egress::{Egress, InvalidNetwork};
 pub use gate::Gate;
-pub use gateway::{Gateway, GatewayToken, GrantError, GrantRequest, Grants, ServiceSpec};
+pub use gateway::{
+    Allowance, DayCost, Gateway, GatewayToken, GrantError, GrantRequest, Grants, Purse, ServiceSpec,
+};
 pub use intercept::Interception;
 pub use journal::{ConnectionState, ConnectionView, GatewayRequest, Journal, Observe};
 pub use name::{HostName, InvalidName, NamePattern};

@@ -1,22 +1,28 @@
 //! A connection to a name of the gateway's: the bytes are counted and paced as any other's, and end at the gateway
-//! instead of at a server.
+//! instead of at a server. The guest is told when the head of its request is decided about: one that is refused is
+//! denied, with the gateway's answer as what its client is sent.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rekindle_protocol::wire::{self, egress_verdict::Verdict};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::Notify;
 
-use super::connection::{Attempt, Gone};
+use super::connection::Attempt;
 use super::denial::{Denial, DenialReason};
 use super::gateway::{self, Grants, Report, Session};
 use super::journal::{Asked, ConnectionState, GatewayRequest, Journal, OpenConnection};
 use super::name::HostName;
 use super::relay::{Direction, RelayError, pump};
 use super::traffic::{Traffic, Way};
+use super::verdict::{Gone, denied, tell};
 
 /// Bytes between the guest and the gateway that neither has taken.
 const BETWEEN: usize = 16 * 1024;
+/// Most bytes of the answer to a request that is refused: it lists what is granted.
+const MAX_REFUSAL: u64 = 256 * 1024;
 /// How much longer than a service nothing may move: who waits for the service is told.
 const LONGER: Duration = Duration::from_secs(30);
 
@@ -54,7 +60,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
             Ok(place) => place,
             Err(reason) => return self.deny(denial(reason, format!("gateway {service}"))).await,
         };
-        self.tell(Verdict::Accepted(wire::EgressAccepted {})).await?;
         let idle = patience + LONGER;
         let (near, far) = tokio::io::duplex(BETWEEN);
         {
@@ -64,6 +69,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
                 journal: &gate.journal,
                 service,
                 open: Mutex::default(),
+                approved: Notify::new(),
+                refusal: Mutex::default(),
             };
             let session =
                 Session { grants, dialer: &gate.dialer, name, policy: policy.name(), report: &record };
@@ -77,7 +84,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
                 // The answer is what ends it.
                 std::future::pending::<Result<(), RelayError>>().await
             };
+            let nonsense = || denial(DenialReason::NotHttp, format!("gateway {service}"));
             let down = async {
+                let verdict = record.verdict(&mut from_gateway, nonsense).await;
+                let accepted = matches!(verdict, Verdict::Accepted(_));
+                tell(&mut to_guest, verdict)
+                    .await
+                    .map_err(|Gone| io::Error::from(io::ErrorKind::BrokenPipe))?;
+                if !accepted {
+                    return Ok(to_guest.shutdown().await?);
+                }
                 pump(&mut from_gateway, &mut to_guest, &downwards, None).await?;
                 Ok::<(), RelayError>(to_guest.shutdown().await?)
             };
@@ -104,7 +120,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
                 Err(RelayError::Budget(_)) => {
                     record.end(denial(DenialReason::BudgetSpent, format!("gateway {service}")));
                 }
-                _ => record.unless_decided(denial(DenialReason::NotHttp, format!("gateway {service}"))),
+                _ => record.unless_decided(nonsense),
             }
         }
         drop(place);
@@ -120,6 +136,10 @@ struct Record<'a> {
     service: &'a str,
     /// Once it was decided about.
     open: Mutex<Option<OpenConnection>>,
+    /// Its head is approved.
+    approved: Notify,
+    /// Why it was refused.
+    refusal: Mutex<Option<Denial>>,
 }
 
 impl Record<'_> {
@@ -133,6 +153,7 @@ impl Record<'_> {
 
     /// One that was let through is closed with this; one that was not is denied.
     fn end(&self, denial: Denial) {
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(denial.clone());
         let mut open = self.open();
         match &*open {
             Some(passed) => passed.close(Some(denial)),
@@ -140,11 +161,25 @@ impl Record<'_> {
         }
     }
 
-    fn unless_decided(&self, denial: Denial) {
+    fn unless_decided(&self, denial: impl Fn() -> Denial) {
         let decided = self.open().is_some();
         if !decided {
-            self.end(denial);
+            self.end(denial());
         }
+    }
+
+    /// What the guest is told: that the request goes on, or why it does not with all of the gateway's answer. Nothing is
+    /// answered to one that is approved before it is.
+    async fn verdict(&self, answer: impl AsyncRead + Unpin, nonsense: impl Fn() -> Denial) -> Verdict {
+        let (mut answer, mut reply) = (answer.take(MAX_REFUSAL), Vec::new());
+        tokio::select! {
+            biased;
+            () = self.approved.notified() => return Verdict::Accepted(wire::EgressAccepted {}),
+            _ = answer.read_to_end(&mut reply) => {}
+        }
+        self.unless_decided(&nonsense);
+        let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        denied(&refusal.unwrap_or_else(nonsense), reply)
     }
 
     fn tell(&self, outcome: &str, cost: u64) {
@@ -154,6 +189,10 @@ impl Record<'_> {
 }
 
 impl Report for Record<'_> {
+    fn approved(&self) {
+        self.approved.notify_one();
+    }
+
     fn passed(&self, operation: &str, cost: u64) {
         let rule = format!("gateway {operation}");
         *self.open() = Some(self.decide(ConnectionState::Open { rule }));

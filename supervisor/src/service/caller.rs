@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::error::ServiceError;
+use crate::network::Allowance;
 use crate::telemetry::Origin;
 
 /// Kinds of calls that are allowed one by one.
@@ -58,7 +59,7 @@ impl Scopes {
     }
 }
 
-/// What a tenant may have at once; `None` is unbounded.
+/// What a tenant may have at once, and spend; `None` is unbounded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quotas {
     /// Sandboxes.
@@ -69,6 +70,8 @@ pub struct Quotas {
     pub memory_mib: Option<u64>,
     /// Scratch disks of all its sandboxes, in MiB.
     pub disk_mib: Option<u64>,
+    /// What all its sandboxes may ask of the gateway.
+    pub gateway: Allowance,
 }
 
 /// Who calls.

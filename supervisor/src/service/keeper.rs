@@ -92,6 +92,7 @@ async fn run(
     // Only now is the room free: the machine is gone.
     drop(holdings);
     let network = sandbox.gate.summary();
+    let gateway_day = sandbox.gate.grants().map(Grants::cost_of_last_day).unwrap_or_default();
     let memory_mib_seconds = sandbox.facts.memory_mib.saturating_mul(ran.as_secs().max(1));
     service.ledger().add(
         &sandbox.facts.tenant,
@@ -108,6 +109,8 @@ async fn run(
             network_bytes_up: network.up,
             network_bytes_down: network.down,
             gateway_cost: sandbox.gate.grants().map(Grants::cost).unwrap_or_default(),
+            gateway_day: gateway_day.day,
+            gateway_day_cost: gateway_day.cost,
         },
     );
     service.retire(sandbox, end);

@@ -22,6 +22,8 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::network::DayCost;
+
 /// Lines beyond the sums after which they are written again. Some two hundred bytes each.
 const MAX_LINES: usize = 10_000;
 
@@ -95,6 +97,12 @@ pub struct TenantUsage {
     /// What was spent at the gateway, in the operator's units.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gateway_cost: u64,
+    /// The last day of UTC on which something was, since 1970.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gateway_day: u64,
+    /// How much on that day.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gateway_day_cost: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -103,6 +111,11 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl TenantUsage {
+    /// What was spent at the gateway on the last day that anything was.
+    pub(super) fn gateway_day(&self) -> DayCost {
+        DayCost { day: self.gateway_day, cost: self.gateway_day_cost }
+    }
+
     fn add(&mut self, more: &Self) {
         let Self {
             sandboxes,
@@ -117,7 +130,14 @@ impl TenantUsage {
             network_bytes_up,
             network_bytes_down,
             gateway_cost,
+            gateway_day,
+            gateway_day_cost,
         } = self;
+        if more.gateway_day > *gateway_day {
+            (*gateway_day, *gateway_day_cost) = (more.gateway_day, more.gateway_day_cost);
+        } else if more.gateway_day == *gateway_day {
+            *gateway_day_cost = gateway_day_cost.saturating_add(more.gateway_day_cost);
+        }
         for (sum, part) in [
             (sandboxes, more.sandboxes),
             (executions, more.executions),
@@ -384,6 +404,7 @@ mod tests {
     //! Sums that survive.
 
     use super::*;
+    use crate::network::Purse;
 
     fn one() -> TenantUsage {
         TenantUsage { sandboxes: 1, executions: 3, bytes_in: 10, ..TenantUsage::default() }
@@ -450,6 +471,27 @@ mod tests {
         }
         fs::write(&path, first.replacen('{', "{\"format\":1,", 1)).expect("written");
         assert_eq!(Ledger::open(&path).expect("known").sums()["acme"].sandboxes, 12);
+    }
+
+    #[test]
+    fn what_was_spent_on_a_day_outlives_the_supervisor_and_not_the_day() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("usage.jsonl");
+        let spent = |day, cost| TenantUsage {
+            gateway_cost: cost,
+            gateway_day: day,
+            gateway_day_cost: cost,
+            ..TenantUsage::default()
+        };
+        let ledger = Ledger::open(&path).expect("opened");
+        for (day, cost) in [(7, 4), (8, 2), (8, 3), (7, 9)] {
+            ledger.add("a", &spent(day, cost));
+        }
+        ledger.add("a", &one());
+        drop(ledger);
+        let sums = Ledger::open(&path).expect("opened again").sums();
+        assert_eq!((sums["a"].gateway_cost, sums["a"].gateway_day()), (18, DayCost { day: 8, cost: 5 }));
+        assert_eq!(Purse::after(sums["a"].gateway_day()).spent(8), 5);
     }
 
     #[test]

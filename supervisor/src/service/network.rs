@@ -47,7 +47,10 @@ impl Service {
         request: GrantRequest<'_>,
     ) -> Result<Option<(Grants, GatewayToken)>, ServiceError> {
         let granted = self.config().gateway.grant(request, |service| caller.gateway.allow(service));
-        granted.map_err(|error| match error {
+        let of_tenant = |(grants, token): (Grants, GatewayToken)| {
+            (grants.of_tenant(self.purse(&caller.tenant), caller.quotas.gateway), token)
+        };
+        granted.map(|granted| granted.map(of_tenant)).map_err(|error| match error {
             GrantError::Forbidden { service } => {
                 ServiceError::GatewayForbidden { service: super::timeline::subject(&service) }
             }

@@ -11,6 +11,7 @@ use super::registry::Service;
 use super::sandbox::SandboxState;
 use crate::config::TemplateName;
 use crate::network::Policy;
+use crate::network::gateway::today;
 use crate::pool::PoolStatus;
 use crate::telemetry::{Gauges, TemplateLevels};
 
@@ -129,7 +130,8 @@ impl Service {
         gauges
     }
 
-    /// What tenants have used, with the number of sandboxes that run now.
+    /// What tenants have used, with the number of sandboxes that run now. What was spent at the gateway today is told as
+    /// of now, theirs that run included.
     ///
     /// # Errors
     /// When the caller may not know another tenant's sums.
@@ -154,8 +156,10 @@ impl Service {
             sums.entry(tenant.clone()).or_default();
         }
         let wanted = |name: &String| wanted.is_none_or(|wanted| wanted == name);
-        let with_running = |(name, usage): (String, TenantUsage)| {
+        let (day, spent) = (today(), self.spent_at_gateway(today()));
+        let with_running = |(name, mut usage): (String, TenantUsage)| {
             let now = running.get(&name).copied().unwrap_or(0);
+            (usage.gateway_day, usage.gateway_day_cost) = (day, spent.get(&name).copied().unwrap_or(0));
             (name, (usage, now))
         };
         Ok(sums.into_iter().filter(|(name, _)| wanted(name)).map(with_running).collect())

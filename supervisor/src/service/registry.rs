@@ -14,9 +14,10 @@ use super::error::ServiceError;
 use super::events::Events;
 use super::id::SandboxId;
 use super::idempotency::{Fingerprint, Keys, Place, Settled};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, TenantUsage};
 use super::sandbox::{End, Sandbox, SandboxView};
 use super::timeline::{Timeline, TimelineEntry, TimelineOutcome};
+use crate::network::Purse;
 use crate::pool::Pool;
 use crate::telemetry::{Direction, Metrics};
 
@@ -36,6 +37,8 @@ struct Inner {
     /// How often each tenant calls, whichever way it comes.
     call_rates: Arc<CallRates>,
     sandboxes: Mutex<Sandboxes>,
+    /// What each tenant spends at the gateway.
+    purses: Mutex<HashMap<String, Arc<Purse>>>,
     draining: watch::Sender<bool>,
     /// Calls under way, in all sandboxes.
     calls: watch::Sender<usize>,
@@ -88,6 +91,7 @@ impl Service {
             metrics,
             events: Events::new(),
             sandboxes: Mutex::default(),
+            purses: Mutex::default(),
             draining: watch::channel(false).0,
             calls: watch::channel(0).0,
             started_at: SystemTime::now(),
@@ -245,7 +249,7 @@ impl Service {
     fn set_aside(&self, tenant: &str, quotas: Quotas, asked: Held) -> Result<(), ServiceError> {
         let mut sandboxes = self.lock();
         let held = sandboxes.held.entry(tenant.to_owned()).or_default();
-        let Quotas { sandboxes: most_sandboxes, milli_cpus, memory_mib, disk_mib } = quotas;
+        let Quotas { sandboxes: most_sandboxes, milli_cpus, memory_mib, disk_mib, gateway: _ } = quotas;
         for (what, now, more, most) in [
             ("sandboxes", held.sandboxes, asked.sandboxes, most_sandboxes),
             ("thousandths of processors", held.milli_cpus, asked.milli_cpus, milli_cpus),
@@ -275,6 +279,31 @@ impl Service {
                 sandboxes.held.remove(tenant);
             }
         }
+    }
+
+    /// What a tenant spends at the gateway, with what the ledger knows of earlier supervisors.
+    pub(super) fn purse(&self, tenant: &str) -> Arc<Purse> {
+        let mut purses = self.purses();
+        if let Some(purse) = purses.get(tenant) {
+            return Arc::clone(purse);
+        }
+        let spent = self.ledger().sums().get(tenant).map(TenantUsage::gateway_day).unwrap_or_default();
+        Arc::clone(purses.entry(tenant.to_owned()).or_insert_with(|| Arc::new(Purse::after(spent))))
+    }
+
+    /// What tenants have spent at the gateway on a day, those who have spent something.
+    pub(super) fn spent_at_gateway(&self, day: u64) -> BTreeMap<String, u64> {
+        let known =
+            self.ledger().sums().into_iter().map(|(tenant, sums)| (tenant, sums.gateway_day().on(day)));
+        let mut spent: BTreeMap<String, u64> = known.collect();
+        // Sandboxes that run are not in the ledger yet.
+        spent.extend(self.purses().iter().map(|(tenant, purse)| (tenant.clone(), purse.spent(day))));
+        spent.retain(|_, spent| *spent > 0);
+        spent
+    }
+
+    fn purses(&self) -> MutexGuard<'_, HashMap<String, Arc<Purse>>> {
+        self.inner.purses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sandboxes that run now, by tenant.

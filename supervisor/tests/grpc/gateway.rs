@@ -211,9 +211,19 @@ impl Machine {
     async fn raw(&self, service: &str, request: &str) -> String {
         let name = format!("{service}.gateway.internal");
         let (mut stream, verdict) = self.guest.dial(&name, 80, 0, request.as_bytes()).await;
-        assert!(matches!(verdict, Verdict::Accepted(_)), "{verdict:?}");
         let mut heard = Vec::new();
-        in_time("an answer", stream.read_to_end(&mut heard)).await.expect("heard");
+        match verdict {
+            Verdict::Accepted(_) => {
+                in_time("an answer", stream.read_to_end(&mut heard)).await.expect("heard");
+            }
+            // The guest writes the record down and sends its client the reply.
+            Verdict::Denied(told) => {
+                heard = told.reply.to_vec();
+                let record: serde_json::Value = serde_json::from_str(&told.record).expect("JSON");
+                assert_eq!((&record["reason"], &record["host"]), (&told.reason.into(), &name.into()));
+            }
+            Verdict::Failed(_) => panic!("{verdict:?}"),
+        }
         let heard = String::from_utf8_lossy(&heard).into_owned();
         assert!(!heard.contains(CANARY), "the guest sees the credential: {heard}");
         heard
@@ -239,6 +249,11 @@ fn status(answer: &str) -> u16 {
 
 fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").expect("a body").1
+}
+
+/// What is refused by its head is a denial to the guest, which writes it down.
+async fn verdict(machine: &Machine, request: &str) -> Verdict {
+    machine.guest.dial("ai.gateway.internal", 80, 0, request.as_bytes()).await.1
 }
 
 fn denied(answer: &str) -> serde_json::Value {
@@ -532,6 +547,85 @@ async fn a_budget_and_a_pace_are_kept_and_told() {
     // Another sandbox has its own.
     let other = bed.machine(&mut client, granted(&["ai/item"])).await;
     assert_eq!(status(&other.ask("GET /v1/items/7").await), 200);
+}
+
+#[tokio::test]
+async fn sandboxes_of_one_tenant_share_its_budget_of_the_day_and_its_pace() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("tokens.toml");
+    let quota = |cost, requests| Quota {
+        max_gateway_cost_per_day: Some(cost),
+        max_gateway_requests_per_minute: Some(requests),
+        ..Quota::default()
+    };
+    let scopes = [Scope::Create, Scope::Exec];
+    let secret = |id: &str, tenant: &str, quota| token_with(&file, id, tenant, &scopes, quota, &["ai"]);
+    let (acme, other) = (secret("acme", "acme", quota(7, 100)), secret("other", "other", quota(100, 2)));
+    let bed = bed_of("", Some(&file)).await;
+    let mut client = bed.place.client_with(Some(&acme)).await;
+    let one = bed.machine(&mut client, granted(&["ai/chat", "ai/item"])).await;
+    let two = bed.machine(&mut client, granted(&["ai/chat"])).await;
+    let chat = |machine: &Machine| machine.request("POST /v1/chat/completions", "content-length: 0\r\n");
+    for machine in [&one, &two] {
+        assert_eq!(status(&machine.raw("ai", &chat(machine)).await), 200);
+    }
+    for machine in [&one, &two] {
+        let spent = machine.raw("ai", &chat(machine)).await;
+        let told = denied(&spent);
+        assert_eq!((status(&spent), told["reason"].as_str()), (402, Some("cost_spent")));
+        let message = told["message"].as_str().expect("a message");
+        assert!(message.contains("ai/chat (the tenant's budget of the day)"), "{message}");
+    }
+    assert_eq!(status(&one.ask("GET /v1/items/7").await), 200, "one unit is left");
+    let request = v1::GetSandboxRequest { sandbox: one.id.clone() };
+    let usage = client.sandboxes.get(request).await.expect("found").into_inner().usage.expect("usage");
+    assert_eq!(usage.gateway_cost, 4, "what the tenant refused is not the sandbox's");
+    assert_eq!(bed.seen().len(), 3);
+
+    // Another tenant has its own, and a pace.
+    let mut strangers = bed.place.client_with(Some(&other)).await;
+    let three = bed.machine(&mut strangers, granted(&["ai/item"])).await;
+    let four = bed.machine(&mut strangers, granted(&["ai/item"])).await;
+    assert_eq!(status(&three.ask("GET /v1/items/7").await), 200);
+    assert_eq!(status(&four.ask("GET /v1/items/7").await), 200);
+    let late = three.ask("GET /v1/items/7").await;
+    assert_eq!((status(&late), denied(&late)["reason"].as_str()), (429, Some("rate_limited")));
+    assert!(late.to_lowercase().contains("retry-after: ") && late.contains("the tenant's"), "{late}");
+
+    // What is spent is told while they run, and once they have ended.
+    let spent = async || {
+        let (mut client, request) = (client.clone(), v1::HostUsageRequest::default());
+        let tenants = client.host.usage(request).await.expect("sums").into_inner().tenants;
+        tenants.iter().map(|tenant| (tenant.gateway_cost, tenant.gateway_cost_today)).collect::<Vec<_>>()
+    };
+    assert_eq!(spent().await, [(0, 7)]);
+    for machine in [&one, &two] {
+        let request = v1::DestroySandboxRequest { sandbox: machine.id.clone() };
+        client.clone().sandboxes.destroy(request).await.expect("destroyed");
+    }
+    assert_eq!(spent().await, [(7, 7)]);
+}
+
+#[tokio::test]
+async fn a_guest_hears_of_a_refusal_as_of_any_denial_and_of_an_answer_at_once() {
+    let bed = bed().await;
+    let mut client = bed.place.client().await;
+    let machine = bed.machine(&mut client, granted(&["ai/item", "ai/stream"])).await;
+    for (request, reason) in [
+        (machine.request("GET /v1/models", ""), "not_granted"),
+        (machine.request("GET /v1/items/7", "").replace(&machine.token, "wrong"), "gateway_token"),
+        (machine.request("GET /v1/items/7", "").replace("ai.gateway", "keyed.gateway"), "host_mismatch"),
+        ("hello\r\n\r\n".to_owned(), "not_http"),
+    ] {
+        let told = verdict(&machine, &request).await;
+        let Verdict::Denied(told) = told else { panic!("{request}: {told:?}") };
+        let record: serde_json::Value = serde_json::from_str(&told.record).expect("JSON");
+        assert_eq!((&*told.reason, &record["reason"]), (reason, &reason.into()), "{request}");
+        assert_eq!(record["host"], "ai.gateway.internal");
+        assert!(told.reply.starts_with(b"HTTP/1.1 4"), "{told:?}");
+    }
+    // Before the service has said a word: a guest waits for a verdict no longer than for a connection.
+    assert!(matches!(verdict(&machine, &machine.request("GET /v1/stream", "")).await, Verdict::Accepted(_)));
 }
 
 #[tokio::test]

@@ -9,6 +9,9 @@
 pub mod authority;
 pub mod browser;
 pub mod cli;
+pub mod foreign;
+pub mod forge;
+pub mod front;
 pub mod guest;
 mod lab;
 pub mod leftovers;

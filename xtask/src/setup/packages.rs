@@ -59,6 +59,8 @@ const PACKAGES: &[Package] = &[
     // Interpreters that the agent's tests run on this machine.
     or_program("python3", "python3"),
     or_program("nodejs", "node"),
+    // Its server, behind the gate of the tests' sandboxes.
+    or_program("git", "git"),
 ];
 
 /// What benchmarks run beside a sandbox, to compare it with. Nothing else needs them.

@@ -30,6 +30,8 @@ fn table(tenants: &[TenantUsage]) -> Table {
         ("GIB-HOURS", Side::Right),
         ("IN", Side::Right),
         ("OUT", Side::Right),
+        ("GATEWAY", Side::Right),
+        ("TODAY", Side::Right),
     ]);
     for tenant in tenants {
         table.row([
@@ -42,6 +44,8 @@ fn table(tenants: &[TenantUsage]) -> Table {
             format!("{:.3}", tenant.memory_mib_seconds as f64 / 1024.0 / 3600.0),
             quantity::size(tenant.bytes_in),
             quantity::size(tenant.bytes_out),
+            tenant.gateway_cost.to_string(),
+            tenant.gateway_cost_today.to_string(),
         ]);
     }
     table

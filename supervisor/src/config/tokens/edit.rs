@@ -102,6 +102,12 @@ fn entry(new: &NewToken, secret: &Secret) -> Result<Table, String> {
     if let Some(most) = new.quota.max_disk_mib {
         table["max_disk_mib"] = value(number(most)?);
     }
+    if let Some(most) = new.quota.max_gateway_cost_per_day {
+        table["max_gateway_cost_per_day"] = value(number(most)?);
+    }
+    if let Some(most) = new.quota.max_gateway_requests_per_minute {
+        table["max_gateway_requests_per_minute"] = value(i64::from(most));
+    }
     if !new.networks.is_empty() {
         table["networks"] = value(new.networks.iter().map(String::as_str).collect::<toml_edit::Array>());
     }

@@ -59,6 +59,8 @@ struct RawToken {
     max_milli_cpus: Option<u64>,
     max_memory_mib: Option<u64>,
     max_disk_mib: Option<u64>,
+    max_gateway_cost_per_day: Option<u64>,
+    max_gateway_requests_per_minute: Option<u32>,
     #[serde(default)]
     networks: Vec<String>,
     #[serde(default)]
@@ -189,6 +191,8 @@ fn token(raw: RawToken) -> Result<Token, String> {
         max_milli_cpus,
         max_memory_mib,
         max_disk_mib,
+        max_gateway_cost_per_day,
+        max_gateway_requests_per_minute,
         networks,
         gateway,
         root,
@@ -201,6 +205,11 @@ fn token(raw: RawToken) -> Result<Token, String> {
     }
     scopes.sort();
     scopes.dedup();
+    if max_gateway_requests_per_minute == Some(0) {
+        return Err(about(
+            "max_gateway_requests_per_minute is 0: leave gateway out to allow no request".to_owned(),
+        ));
+    }
     let time = |text: String| {
         text.parse::<Timestamp>()
             .map_err(|_| about(format!("expires {text:?} is not a time such as \"2030-01-31T00:00:00Z\"")))
@@ -208,7 +217,14 @@ fn token(raw: RawToken) -> Result<Token, String> {
     Ok(Token {
         sha256: from_hex(&sha256).map_err(about)?,
         expires: expires.map(time).transpose()?,
-        quota: Quota { max_sandboxes, max_milli_cpus, max_memory_mib, max_disk_mib },
+        quota: Quota {
+            max_sandboxes,
+            max_milli_cpus,
+            max_memory_mib,
+            max_disk_mib,
+            max_gateway_cost_per_day,
+            max_gateway_requests_per_minute,
+        },
         networks,
         gateway,
         root,

@@ -32,6 +32,7 @@ impl Dir {
                 max_milli_cpus: None,
                 max_memory_mib: Some(4096),
                 max_disk_mib: Some(9000),
+                ..Quota::default()
             },
             networks: Vec::new(),
             gateway: Vec::new(),
@@ -116,6 +117,7 @@ fn a_file_of_version_0_1_0_is_read_as_it_was_written() {
             max_milli_cpus: Some(4000),
             max_memory_mib: Some(4096),
             max_disk_mib: Some(9000),
+            ..Quota::default()
         },
         networks: Vec::new(),
         gateway: Vec::new(),
@@ -128,6 +130,32 @@ fn a_file_of_version_0_1_0_is_read_as_it_was_written() {
         ("ops", &[Scope::Admin][..], None)
     );
     assert_eq!((all.len(), all[1].quota), (2, Quota::default()));
+}
+
+#[test]
+fn bounds_of_the_gateway_are_read_as_they_were_written_and_none_is_zero() {
+    let dir = Dir::new();
+    let quota = Quota {
+        max_gateway_cost_per_day: Some(500),
+        max_gateway_requests_per_minute: Some(60),
+        ..Quota::default()
+    };
+    let new = NewToken {
+        id: id("ai"),
+        tenant: "acme".into(),
+        scopes: vec![Scope::Create],
+        quota,
+        networks: Vec::new(),
+        gateway: vec!["*".into()],
+        root: false,
+        expires: None,
+    };
+    super::create(&dir.file(), &new).expect("created");
+    assert_eq!(Tokens::load(&dir.file()).expect("right").iter().next().expect("one").quota, quota);
+    let text = fs::read_to_string(dir.file()).expect("a file");
+    let none = text.replace("max_gateway_requests_per_minute = 60", "max_gateway_requests_per_minute = 0");
+    let refused = Tokens::parse(&none).expect_err("no request at all");
+    assert!(refused.contains("leave gateway out"), "{refused}");
 }
 
 #[test]

@@ -132,6 +132,10 @@ pub struct Quota {
     pub max_memory_mib: Option<u64>,
     /// Scratch disks in MiB.
     pub max_disk_mib: Option<u64>,
+    /// Cost at the gateway on one day of UTC.
+    pub max_gateway_cost_per_day: Option<u64>,
+    /// Requests to the gateway in a minute.
+    pub max_gateway_requests_per_minute: Option<u32>,
 }
 
 /// One entry of the file.

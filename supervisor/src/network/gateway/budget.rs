@@ -67,6 +67,12 @@ impl Pace {
         Self { every: MINUTE / per_minute.max(1), used: None }
     }
 
+    /// The same at another pace.
+    pub(super) fn take_at(&mut self, per_minute: u32, now: Instant) -> Result<(), Duration> {
+        self.every = MINUTE / per_minute.max(1);
+        self.take(now)
+    }
+
     /// Lets one more through; else how long it has to wait.
     pub(super) fn take(&mut self, now: Instant) -> Result<(), Duration> {
         let used = self.used.map_or(now, |used| used.max(now)) + self.every;

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::budget::{CostBudget, Pace};
+use super::budget::{CostBudget, CostSpent, Pace};
 use super::credential::Credential;
+use super::purse::{Allowance, DayCost, Purse, today};
 use super::service::{self, InvalidGateway, OpenError, Service};
 use super::spec::ServiceSpec;
 use super::token::{GatewayToken, TokenDigest};
@@ -169,6 +170,9 @@ impl Gateway {
             services,
             budget: CostBudget::new(budget),
             requests: AtomicU64::new(0),
+            purse: Arc::default(),
+            allowance: Allowance::default(),
+            last_day: Mutex::default(),
         };
         Ok(Some((grants, token)))
     }
@@ -239,9 +243,56 @@ pub struct Grants {
     pub(super) services: BTreeMap<String, Granted>,
     pub(super) budget: CostBudget,
     pub(super) requests: AtomicU64,
+    /// What its tenant spends, and may.
+    pub(super) purse: Arc<Purse>,
+    pub(super) allowance: Allowance,
+    /// What this sandbox spent on the last day that it did.
+    pub(super) last_day: Mutex<DayCost>,
+}
+
+/// Which of two bounds is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    Sandbox,
+    Tenant,
 }
 
 impl Grants {
+    /// The same as a part of what a tenant may.
+    #[must_use]
+    pub fn of_tenant(self, purse: Arc<Purse>, allowance: Allowance) -> Self {
+        Self { purse, allowance, ..self }
+    }
+
+    /// Takes a cost out of the sandbox's budget and its tenant's, or out of neither.
+    pub(super) fn take(&self, cost: u64, day: u64) -> Result<(), Bound> {
+        self.budget.take(cost).map_err(|CostSpent| Bound::Sandbox)?;
+        if let Err(CostSpent) = self.purse.take(cost, self.allowance, day) {
+            self.budget.give_back(cost);
+            return Err(Bound::Tenant);
+        }
+        // It has no bound of its own: the budget has.
+        let _ = self.last_day().take(cost, day, None);
+        Ok(())
+    }
+
+    /// Gives back what was taken for a request that was never made.
+    pub(super) fn give_back(&self, cost: u64, day: u64) {
+        self.budget.give_back(cost);
+        self.purse.give_back(cost, day);
+        self.last_day().give_back(cost, day);
+    }
+
+    /// What was spent on the last day that anything was.
+    #[must_use]
+    pub fn cost_of_last_day(&self) -> DayCost {
+        *self.last_day()
+    }
+
+    fn last_day(&self) -> MutexGuard<'_, DayCost> {
+        self.last_day.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Every operation, as `service/operation`.
     #[must_use]
     pub fn operations(&self) -> Vec<String> {
@@ -273,8 +324,12 @@ impl Grants {
 
     /// Counts a request that was let through elsewhere.
     pub(in crate::network) fn passed(&self, cost: u64) {
+        let day = today();
         self.budget.add(cost);
         self.requests.fetch_add(1, Relaxed);
+        // Who let it through has asked what the tenant may.
+        let _ = self.purse.take(cost, Allowance::default(), day);
+        let _ = self.last_day().take(cost, day, None);
     }
 
     /// What it may ask of a service; nothing is `None`.

@@ -1,9 +1,9 @@
 //! How the gateway gets into the worker: what the supervisor has read there as files and variables, and what a sandbox was
 //! granted. Holds secrets, so that nothing here has a debug form.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +14,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use super::budget::CostBudget;
 use super::credential::Credential;
 use super::grant::{Gateway, Granted, Grants, split};
+use super::purse::{Allowance, DayCost, Purse};
 use super::service::{self, OpenError};
 use super::spec::ServiceSpec;
 use super::token::TokenDigest;
@@ -45,7 +46,14 @@ pub(in crate::network) struct GrantSetup {
     most: Option<u64>,
     spent: u64,
     requests: u64,
+    /// Its tenant's purse, what was spent out of it, and what the sandbox may take.
+    purse: u64,
+    day: DayCost,
+    allowance: Allowance,
 }
+
+/// In the worker: what tenants spend, by the supervisor's numbers of their purses.
+pub(in crate::network) type Purses = HashMap<u64, Arc<Purse>>;
 
 fn encode(certificates: &[CertificateDer<'_>]) -> Vec<String> {
     certificates.iter().map(|certificate| STANDARD.encode(certificate)).collect()
@@ -114,7 +122,9 @@ impl Gateway {
     }
 
     /// In the worker: what a sandbox was granted. Of what there is no service for, nothing.
-    pub(in crate::network) fn granted(&self, setup: &GrantSetup) -> Grants {
+    pub(in crate::network) fn granted(&self, setup: &GrantSetup, purses: &mut Purses) -> Grants {
+        // One that is known has been told of all that was spent since.
+        let purse = purses.entry(setup.purse).or_insert_with(|| Arc::new(Purse::after(setup.day)));
         let mut services: BTreeMap<String, Granted> = BTreeMap::new();
         for asked in &setup.operations {
             if let Ok((service, operation)) = split(asked)
@@ -129,6 +139,9 @@ impl Gateway {
             services,
             budget: CostBudget::resume(setup.most, setup.spent),
             requests: AtomicU64::new(setup.requests),
+            purse: Arc::clone(purse),
+            allowance: setup.allowance,
+            last_day: Mutex::default(),
         }
     }
 }
@@ -142,6 +155,9 @@ impl Grants {
             most: self.budget(),
             spent: self.cost(),
             requests: self.requests(),
+            purse: self.purse.number,
+            day: self.purse.last_day(),
+            allowance: self.allowance,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! is a connection of the journal's, with the operation that let it through as its rule.
 //!
 //! In the order of a request: `token` says whether a program of this very sandbox asks, `operation` finds what it asks
-//! for, `grant` whether the sandbox may, `budget` whether it still may, `upstream` connects, `headers` decides what
+//! for, `grant` whether the sandbox may, `budget` whether it still may, `purse` whether its tenant may, `upstream` connects, `headers` decides what
 //! goes on in either direction, `credential` is put in, and `scrub` takes it out of what comes back. `serve` is all of
 //! it in order. `spec` is what an operator writes, `service` the same once it was checked, `handover` how it gets into the
 //! worker.
@@ -19,6 +19,7 @@ mod grant;
 mod handover;
 mod headers;
 mod operation;
+mod purse;
 mod scrub;
 mod serve;
 mod service;
@@ -29,11 +30,12 @@ mod upstream;
 pub use credential::CredentialError;
 pub use grant::{Gateway, GrantError, GrantRequest, Grants};
 pub use operation::is_path_of;
+pub use purse::{Allowance, DayCost, Purse, today};
 pub use service::{InvalidGateway, InvalidService, OpenError};
 pub use spec::{CredentialSpec, OperationSpec, ServiceSpec};
 pub use token::{GatewayToken, TOKEN_VARIABLE};
 
-pub(super) use handover::{GatewaySetup, GrantSetup};
+pub(super) use handover::{GatewaySetup, GrantSetup, Purses};
 pub(super) use headers::remove_hop_by_hop;
 pub(super) use serve::{Report, Session, serve};
 pub(super) use upstream::{native, trust};

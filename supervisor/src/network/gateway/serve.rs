@@ -28,9 +28,10 @@ use tokio::time::{Instant, Sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::credential::Credential;
-use super::grant::{Granted, Grants, listed};
+use super::grant::{Bound, Granted, Grants, listed};
 use super::headers;
 use super::operation::{self, Operation};
+use super::purse::today;
 use super::scrub::Scrub;
 use super::upstream::Connection;
 use super::{PORT, asked_service};
@@ -47,6 +48,8 @@ const MAX_FIELDS: usize = 128;
 
 /// Who hears what became of a request.
 pub(in crate::network) trait Report: Sync {
+    /// Its head is approved, and the service is being connected to.
+    fn approved(&self);
     /// It goes to the service.
     fn passed(&self, operation: &str, cost: u64);
     /// It does not, or no further.
@@ -133,11 +136,20 @@ impl Handler<'_> {
             let taken = pace.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
             taken.map_err(|wait| denied(DenialReason::RateLimited, Some(wait)))?;
         }
-        let grants = self.session.grants;
-        grants.budget.take(operation.cost).map_err(|_| denied(DenialReason::CostSpent, None))?;
+        let (grants, day) = (self.session.grants, today());
+        let tenants =
+            |reason, of, retry| Refusal::Denied { reason, operation: Some(format!("{label} ({of})")), retry };
+        grants.purse.request(grants.allowance, Instant::now()).map_err(|wait| {
+            tenants(DenialReason::RateLimited, "the tenant's requests in a minute", Some(wait))
+        })?;
+        grants.take(operation.cost, day).map_err(|bound| match bound {
+            Bound::Sandbox => tenants(DenialReason::CostSpent, "the sandbox's budget", None),
+            Bound::Tenant => tenants(DenialReason::CostSpent, "the tenant's budget of the day", None),
+        })?;
+        self.session.report.approved();
         let failed = |why: String, late| Refusal::Failed { operation: label.clone(), why, late };
         let connection = service.upstream.connect(self.session.dialer).await.map_err(|error| {
-            grants.budget.give_back(operation.cost);
+            grants.give_back(operation.cost, day);
             failed(error.to_string(), false)
         })?;
         grants.requests.fetch_add(1, Relaxed);

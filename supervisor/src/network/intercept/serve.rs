@@ -21,7 +21,7 @@ use super::interception::Interception;
 use super::rewound::Rewound;
 use super::upstream::{Upstream, UpstreamError};
 use crate::network::cassette::CassetteName;
-use crate::network::connection::{Attempt, FIRST_WORDS, Gone, IDLE};
+use crate::network::connection::{Attempt, IDLE};
 use crate::network::denial::{Denial, DenialReason};
 use crate::network::dial::DialError;
 use crate::network::gate::Gate;
@@ -32,6 +32,7 @@ use crate::network::policy::{Protocol, Rule, Tape, Target};
 use crate::network::relay::{Direction, RelayError, pump};
 use crate::network::requests::{MAX_HEAD, Requests};
 use crate::network::traffic::{Traffic, Way};
+use crate::network::verdict::{FIRST_WORDS, Gone};
 
 /// Bytes between the guest and who reads its requests that neither has taken.
 const BETWEEN: usize = 16 * 1024;

@@ -17,7 +17,7 @@ use crate::host::open_files;
 use crate::network::connection;
 use crate::network::dial::{Dialer, SystemResolver};
 use crate::network::gate::Gate;
-use crate::network::gateway::{Gateway, OpenError};
+use crate::network::gateway::{Gateway, OpenError, Purses};
 
 /// Largest order: all services of the gateway with their certificates.
 const MAX_ORDER: usize = 64 * 1024 * 1024;
@@ -66,7 +66,7 @@ pub async fn run(descriptor: RawFd) -> Result<(), ProcessError> {
     let dialer = Dialer::new(Arc::new(SystemResolver), hosts.into_iter().collect());
     let gateway = Gateway::receive(&gateway)?;
     control.send(&Answer::Ready, None).await.map_err(channel)?;
-    let mut desk = Desk { dialer, gateway, gates: HashMap::new() };
+    let mut desk = Desk { dialer, gateway, gates: HashMap::new(), purses: Purses::new() };
     // The end of the channel is the supervisor's own.
     while let Ok(order) = control.receive().await {
         if let Some(answer) = desk.follow(order, &mut control)
@@ -98,6 +98,7 @@ struct Desk {
     dialer: Dialer,
     gateway: Gateway,
     gates: HashMap<u64, Gate>,
+    purses: Purses,
 }
 
 impl Desk {
@@ -106,7 +107,7 @@ impl Desk {
             Order::Setup { .. } => {}
             Order::Secrets { secrets } => self.gateway.set_secrets(&secrets),
             Order::Gate { gate, policy, spending, grants } => {
-                let grants = grants.map(|setup| self.gateway.granted(&setup));
+                let grants = grants.map(|setup| self.gateway.granted(&setup, &mut self.purses));
                 let new = Gate::new(Arc::new(policy), self.dialer.clone(), None);
                 self.gates.insert(gate, new.with_grants(grants).resume(spending));
             }

@@ -69,6 +69,7 @@ pub struct TenantUsage {
     network_bytes_up: u64,
     network_bytes_down: u64,
     gateway_cost: u64,
+    gateway_cost_today: u64,
 }
 
 impl From<v1::Template> for Template {
@@ -140,6 +141,7 @@ impl From<v1::TenantUsage> for TenantUsage {
             network_bytes_up: from.network_bytes_up,
             network_bytes_down: from.network_bytes_down,
             gateway_cost: from.gateway_cost,
+            gateway_cost_today: from.gateway_cost_today,
         }
     }
 }

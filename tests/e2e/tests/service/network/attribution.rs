@@ -42,7 +42,7 @@ async fn connections_of_two_executions_at_once_are_never_taken_for_each_others()
     site.put("/", "text/plain", "hello");
     let rule = |name: &str| format!("{{ host = \"{name}.example.com\", protocol = \"http\" }}");
     let rules = format!("allow = [{}, {}]", rule("one"), rule("two"));
-    let hosts = [("one.example.com", &site), ("two.example.com", &site)];
+    let hosts = [("one.example.com", site.address()), ("two.example.com", site.address())];
     let gate = Gate::open(lab, "minimal", &rules, &hosts).await;
     let sandbox = gate.sandbox("test").await;
     let (ones, twos) = (crowd("one", "two"), crowd("two", "one"));

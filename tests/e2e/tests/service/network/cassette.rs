@@ -34,7 +34,7 @@ async fn what_curl_and_python_were_answered_is_answered_again_when_nobody_is_the
     secure.put("/data", "application/octet-stream", bytes);
     secure.put("/script", "text/plain", "over TLS\n");
     plain.put("/list", "text/plain", "over HTTP\n");
-    let hosts = [("mirror.example.org", &plain), ("www.example.com", &secure)];
+    let hosts = [("mirror.example.org", plain.address()), ("www.example.com", secure.address())];
     let gate = Gate::open_trusting(lab, TEMPLATE, POLICIES, &hosts, &authority).await;
 
     // There is nothing to replay yet, and that is said.

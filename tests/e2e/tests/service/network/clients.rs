@@ -3,8 +3,6 @@
 //!
 //! What they fetch is made by their own tools in the guest, before.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rekindle_api::v1::Sandbox;
 use rekindle_e2e::authority::Authority;
 use rekindle_e2e::site::Site;
@@ -13,6 +11,7 @@ use serde_json::json;
 use tokio::sync::OnceCell;
 
 use super::gate::Gate;
+use super::made::{WHEEL, made, npm_package};
 
 /// The image that has the clients, barely warmed up.
 pub(super) const TEMPLATE: &str = "clients";
@@ -40,30 +39,19 @@ pub(super) async fn template(lab: &Lab) -> Result<(), Unavailable> {
 macro_rules! lab_with_clients {
     () => {{
         let lab = lab!();
-        if let Err(reason) = template(lab).await {
+        if let Err(reason) = crate::network::clients::template(lab).await {
             rekindle_test_support::skip!("{reason}");
         }
         lab
     }};
 }
+pub(super) use lab_with_clients;
 
 /// A sandbox that trusts the authority of the test.
-async fn trusting(gate: &Gate, authority: &Authority) -> Sandbox {
+pub(super) async fn trusting(gate: &Gate, authority: &Authority) -> Sandbox {
     let sandbox = gate.sandbox("test").await;
     gate.shell(&sandbox, "cat > ca.pem", authority.pem()).await.printed();
     sandbox
-}
-
-/// Files that a line of the shell leaves in a directory of the guest, by their paths.
-pub(super) async fn made(gate: &Gate, sandbox: &Sandbox, line: &str) -> Vec<(String, Vec<u8>)> {
-    let list = "find . -type f | while read -r file; do echo \"${file#.} $(base64 -w0 \"$file\")\"; done";
-    let printed = gate.shell(sandbox, &format!("{{ {line}\n}} >&2 && {list}"), "").await.printed();
-    let file = |text: &str| {
-        // The last one may be empty, and what it printed has no spaces at its end.
-        let (path, content) = text.split_once(' ').unwrap_or((text, ""));
-        (path.to_owned(), STANDARD.decode(content).unwrap_or_else(|error| panic!("{error}: {text:?}")))
-    };
-    printed.lines().map(file).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,7 +64,7 @@ async fn curl_fetches_over_http_and_tls_and_says_why_when_it_may_not() {
     secure.put("/", "text/plain", "over TLS");
     let rules =
         "allow = [{ host = \"mirror.example.org\", protocol = \"http\" }, { host = \"*.example.com\" }]";
-    let hosts = [("mirror.example.org", &plain), ("www.example.com", &secure)];
+    let hosts = [("mirror.example.org", plain.address()), ("www.example.com", secure.address())];
     let gate = Gate::open(lab, TEMPLATE, rules, &hosts).await;
     let sandbox = trusting(&gate, &authority).await;
     let curl = async |words: &str| gate.shell(&sandbox, &format!("curl -sS {words}"), "").await;
@@ -108,20 +96,10 @@ async fn pip_installs_a_wheel_from_its_own_index_and_from_no_other() {
     let _turn = lab.turn().await;
     let authority = Authority::new();
     let index = Site::secure(authority.server(&["pypi.org", "files.pythonhosted.org"])).await;
-    let hosts = [("pypi.org", &index), ("files.pythonhosted.org", &index)];
+    let hosts = [("pypi.org", index.address()), ("files.pythonhosted.org", index.address())];
     let gate = Gate::open(lab, TEMPLATE, "presets = [\"pypi\"]", &hosts).await;
     let sandbox = trusting(&gate, &authority).await;
-    let pack = r#"mkdir wheel && cd wheel && python3 - <<'END'
-import zipfile
-with zipfile.ZipFile('gatekeeper-1.0-py3-none-any.whl', 'w') as wheel:
-    wheel.writestr('gatekeeper.py', 'word = "from a wheel"\n')
-    info = 'gatekeeper-1.0.dist-info/'
-    wheel.writestr(info + 'METADATA', 'Metadata-Version: 2.1\nName: gatekeeper\nVersion: 1.0\n')
-    wheel.writestr(info + 'WHEEL', 'Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
-    names = ['gatekeeper.py', info + 'METADATA', info + 'WHEEL', info + 'RECORD']
-    wheel.writestr(info + 'RECORD', ''.join(f'{name},,\n' for name in names))
-END"#;
-    for (path, wheel) in made(&gate, &sandbox, pack).await {
+    for (path, wheel) in made(&gate, &sandbox, WHEEL).await {
         index.put(&format!("/packages{path}"), "application/zip", wheel);
         let link = format!("<a href=\"https://files.pythonhosted.org/packages{path}\">{}</a>", &path[1..]);
         index.put("/simple/gatekeeper/", "text/html", format!("<!DOCTYPE html><body>{link}</body>"));
@@ -151,24 +129,10 @@ async fn npm_installs_a_package_from_its_own_registry_and_from_no_other() {
     let _turn = lab.turn().await;
     let authority = Authority::new();
     let registry = Site::secure(authority.server(&["registry.npmjs.org"])).await;
-    let hosts = [("registry.npmjs.org", &registry)];
+    let hosts = [("registry.npmjs.org", registry.address())];
     let gate = Gate::open(lab, TEMPLATE, "presets = [\"npm\"]", &hosts).await;
     let sandbox = trusting(&gate, &authority).await;
-    let pack = r#"mkdir -p package packed && cd package && echo 'module.exports = "from a package"' > index.js \
-        && echo '{"name": "gatekeeper", "version": "1.0.0"}' > package.json && npm pack --pack-destination ../packed \
-        && cd ../packed"#;
-    for (path, archive) in made(&gate, &sandbox, pack).await {
-        let path = format!("/gatekeeper/-{path}");
-        let dist = json!({ "tarball": format!("https://registry.npmjs.org{path}") });
-        let version = json!({ "name": "gatekeeper", "version": "1.0.0", "dist": dist });
-        let about = json!({
-            "name": "gatekeeper",
-            "dist-tags": { "latest": "1.0.0" },
-            "versions": { "1.0.0": version },
-        });
-        registry.put("/gatekeeper", "application/json", about.to_string());
-        registry.put(&path, "application/octet-stream", archive);
-    }
+    npm_package(&gate, &sandbox, &registry).await;
 
     // What is not asked for here takes npm a while.
     let install = "NODE_EXTRA_CA_CERTS=~/ca.pem npm install --no-audit --no-fund --no-update-notifier";
@@ -192,7 +156,7 @@ async fn git_clones_a_repository_from_an_allowed_host_and_from_no_other() {
     let _turn = lab.turn().await;
     let authority = Authority::new();
     let forge = Site::secure(authority.server(&["github.com"])).await;
-    let gate = Gate::open(lab, TEMPLATE, "presets = [\"github\"]", &[("github.com", &forge)]).await;
+    let gate = Gate::open(lab, TEMPLATE, "presets = [\"github\"]", &[("github.com", forge.address())]).await;
     let sandbox = trusting(&gate, &authority).await;
     let commit = r#"git init -q work && cd work && echo 'from a repository' > README && git add README \
         && git -c user.name=test -c user.email=test@example.com commit -qm first \

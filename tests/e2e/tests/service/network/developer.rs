@@ -11,8 +11,8 @@ use rekindle_e2e::packages::{kept, said};
 use rekindle_e2e::site::Site;
 use serde_json::json;
 
-use super::clients::made;
 use super::gate::Gate;
+use super::made::{made, npm_package};
 
 const TEMPLATE: &str = "repositories";
 const RECIPE: &str = r#"
@@ -78,8 +78,11 @@ async fn a_repository_is_cloned_installed_built_and_tested_through_the_gate() {
     let authority = Authority::new();
     let names = ["github.com", "pypi.org", "files.pythonhosted.org", "registry.npmjs.org"];
     let (secure, archive) = (Site::secure(authority.server(&names)).await, Site::plain().await);
-    let hosts: Vec<_> =
-        names.iter().map(|name| (*name, &secure)).chain([("deb.debian.org", &archive)]).collect();
+    let hosts: Vec<_> = names
+        .iter()
+        .map(|name| (*name, secure.address()))
+        .chain([("deb.debian.org", archive.address())])
+        .collect();
     let rules = "presets = [\"github\", \"pypi\", \"npm\", \"apt\"]";
     let gate = Gate::open(lab, TEMPLATE, rules, &hosts).await;
     let sandbox = gate.sandbox("test").await;
@@ -89,6 +92,7 @@ async fn a_repository_is_cloned_installed_built_and_tested_through_the_gate() {
     let link = format!("<a href=\"https://files.pythonhosted.org/packages/{name}\">{name}</a>");
     secure.put("/simple/setuptools/", "text/html", format!("<!DOCTYPE html><body>{link}</body>"));
     npm_package(&gate, &sandbox, &secure).await;
+    npm_project(&gate, &sandbox).await;
     for (path, file) in made(&gate, &sandbox, REPOSITORY).await {
         secure.put(&format!("/example/demo.git{path}"), "text/plain", file);
     }
@@ -122,14 +126,8 @@ async fn a_repository_is_cloned_installed_built_and_tested_through_the_gate() {
     gate.close().await;
 }
 
-/// A package of npm's in the registry, and the files of a project that locks it.
-async fn npm_package(gate: &Gate, sandbox: &Sandbox, registry: &Site) {
-    let pack = r#"mkdir -p package packed && cd package && echo 'module.exports = "from a package"' > index.js \
-        && echo '{"name": "gatekeeper", "version": "1.0.0"}' > package.json && npm pack --pack-destination ../packed \
-        && cd ../packed"#;
-    for (path, archive) in made(gate, sandbox, pack).await {
-        registry.put(&format!("/gatekeeper/-{path}"), "application/octet-stream", archive);
-    }
+/// The files of a project that locks the package of npm's.
+async fn npm_project(gate: &Gate, sandbox: &Sandbox) {
     let project = json!({ "name": "demo", "scripts": { "test": "node test.js" }, "dependencies": { "gatekeeper": "1.0.0" } });
     let resolved = "https://registry.npmjs.org/gatekeeper/-/gatekeeper-1.0.0.tgz";
     let locked = json!({

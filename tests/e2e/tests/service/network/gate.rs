@@ -1,6 +1,7 @@
 //! A server with the network policy `test`, and programs run in its sandboxes: what the tests beside it share.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use rekindle_api::client::Client;
@@ -9,7 +10,6 @@ use rekindle_api::v1::{CreateSandboxRequest, Diagnosis, ExecuteRequest, Executio
 use rekindle_e2e::authority::Authority;
 use rekindle_e2e::cli::command;
 use rekindle_e2e::server::Server;
-use rekindle_e2e::site::Site;
 use rekindle_e2e::{Lab, leftovers};
 use rekindle_test_support::wait::PATIENCE;
 use tempfile::TempDir;
@@ -77,8 +77,8 @@ impl Ran {
 
 impl Gate {
     /// Starts a server of one template. `allow` is what the policy allows, in the words of the configuration; every
-    /// name of `hosts` leads to its site.
-    pub async fn open(lab: &Lab, template: &str, allow: &str, hosts: &[(&str, &Site)]) -> Self {
+    /// name of `hosts` leads to its address.
+    pub async fn open(lab: &Lab, template: &str, allow: &str, hosts: &[(&str, SocketAddr)]) -> Self {
         Self::open_with(lab, template, allow, hosts, &[]).await
     }
 
@@ -87,7 +87,7 @@ impl Gate {
         lab: &Lab,
         template: &str,
         allow: &str,
-        hosts: &[(&str, &Site)],
+        hosts: &[(&str, SocketAddr)],
         more: &[String],
     ) -> Self {
         let policies = format!("test = {{ mode = \"allow\", {allow} }}");
@@ -99,7 +99,7 @@ impl Gate {
         lab: &Lab,
         template: &str,
         policies: &str,
-        hosts: &[(&str, &Site)],
+        hosts: &[(&str, SocketAddr)],
         authority: &Authority,
     ) -> Self {
         let dir = TempDir::new().expect("a directory");
@@ -114,13 +114,13 @@ impl Gate {
         lab: &Lab,
         template: &str,
         policies: &str,
-        hosts: &[(&str, &Site)],
+        hosts: &[(&str, SocketAddr)],
         more: &[String],
         variables: &[(&str, &Path)],
     ) -> Self {
         let data = lab.copy();
         let hosts: Vec<String> =
-            hosts.iter().map(|(name, site)| format!("\"{name}\" = \"{}\"", site.address())).collect();
+            hosts.iter().map(|(name, address)| format!("\"{name}\" = \"{address}\"")).collect();
         let settings = [
             format!("network.policies={{ {policies} }}"),
             format!("network.hosts={{ {} }}", hosts.join(", ")),

@@ -50,7 +50,7 @@ async fn a_program_calls_a_service_with_a_credential_that_is_not_in_the_machine(
         key.display(),
     );
     let rules = "allow = [{ host = \"plain.example.com\", protocol = \"http\" }]";
-    let hosts = [("api.example.com", &site)];
+    let hosts = [("api.example.com", site.address())];
     let gate = Gate::open_with(lab, "minimal", rules, &hosts, &[services]).await;
     // It has no network, and this all the same.
     let request = CreateSandboxRequest {
@@ -72,6 +72,12 @@ print(call("http://api.example.com/v1/models"))
     let expected =
         ["200 []", "200 []", "401 gateway_token", "403 not_granted", "403 not_granted", "403 network_off"];
     assert_eq!(gate.python(&sandbox, &source).await, expected);
+    // The guest has written down what was refused, by the gateway as by the policy.
+    let record = gate.shell(&sandbox, "cat /run/rekindle/network.jsonl", "").await.printed();
+    let lines = record.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let reasons: Vec<String> =
+        lines.map(|line| line["reason"].as_str().unwrap_or_default().to_owned()).collect();
+    assert_eq!(reasons, ["gateway_token", "not_granted", "not_granted", "network_off"]);
     assert_eq!(site.heard(), ["GET api.example.com /v1/models", "GET api.example.com /v1/models"]);
     assert_eq!(site.keys(), [format!("Bearer {CANARY}"), format!("Bearer {CANARY}")]);
     let got = gate.client.sandboxes.clone().get(GetSandboxRequest { sandbox: sandbox.id.clone() }).await;

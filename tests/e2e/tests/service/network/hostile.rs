@@ -15,7 +15,7 @@ async fn an_address_another_host_or_a_tunnel_does_not_get_a_request_out() {
     let _turn = lab.turn().await;
     let site = Site::plain().await;
     site.put("/", "text/plain", "hello");
-    let gate = Gate::open(lab, "minimal", RULES, &[("plain.example.com", &site)]).await;
+    let gate = Gate::open(lab, "minimal", RULES, &[("plain.example.com", site.address())]).await;
     let sandbox = gate.sandbox("test").await;
     let source = r#"
 print(ask("plain.example.com"))
@@ -59,7 +59,7 @@ async fn a_handshake_that_names_another_server_or_none_is_denied() {
     let _turn = lab.turn().await;
     let authority = Authority::new();
     let site = Site::secure(authority.server(&["secure.example.com"])).await;
-    let gate = Gate::open(lab, "minimal", RULES, &[("secure.example.com", &site)]).await;
+    let gate = Gate::open(lab, "minimal", RULES, &[("secure.example.com", site.address())]).await;
     let sandbox = gate.sandbox("test").await;
     let source = r#"
 print(shake("secure.example.com", "secure.example.com"))
@@ -87,7 +87,7 @@ async fn what_is_not_tcp_is_refused_and_localhost_is_the_guests_own() {
     let lab = lab!();
     let _turn = lab.turn().await;
     let site = Site::plain().await;
-    let gate = Gate::open(lab, "minimal", RULES, &[("plain.example.com", &site)]).await;
+    let gate = Gate::open(lab, "minimal", RULES, &[("plain.example.com", site.address())]).await;
     let sandbox = gate.sandbox("test").await;
     let source = format!(
         r#"

@@ -15,7 +15,7 @@ async fn the_network_works_after_a_pause_and_in_the_next_clone_of_the_template()
     let site = Site::plain().await;
     site.put("/", "text/plain", "hello");
     let rules = "allow = [{ host = \"plain.example.com\", protocol = \"http\" }]";
-    let gate = Gate::open(lab, "minimal", rules, &[("plain.example.com", &site)]).await;
+    let gate = Gate::open(lab, "minimal", rules, &[("plain.example.com", site.address())]).await;
     let sandbox = gate.sandbox("test").await;
     assert_eq!(sandbox.network, "test");
     assert_eq!(gate.python(&sandbox, ASK_ONCE).await, ["200 hello"]);

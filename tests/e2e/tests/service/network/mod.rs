@@ -10,6 +10,8 @@ mod gate;
 mod gateway;
 mod hostile;
 mod life;
+mod made;
 mod off;
 mod root;
+mod servers;
 mod worker;

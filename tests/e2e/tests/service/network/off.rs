@@ -12,7 +12,7 @@ async fn without_a_policy_everything_is_denied_and_a_policy_that_is_not_there_is
     let _turn = lab.turn().await;
     let site = Site::plain().await;
     let rules = "allow = [{ host = \"plain.example.com\", protocol = \"http\" }]";
-    let gate = Gate::open(lab, "minimal", rules, &[("plain.example.com", &site)]).await;
+    let gate = Gate::open(lab, "minimal", rules, &[("plain.example.com", site.address())]).await;
     let source = r#"
 print(ask("plain.example.com"))
 print(ask("169.254.169.254"))

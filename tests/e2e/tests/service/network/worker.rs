@@ -32,7 +32,7 @@ async fn a_killed_worker_ends_connections_and_the_next_one_serves() {
     let site = Site::plain().await;
     site.put("/", "text/plain", "hello");
     let rules = "allow = [{ host = \"plain.example.com\", protocol = \"http\" }], budget = { requests = 2 }";
-    let gate = Gate::open(lab, "minimal", rules, &[("plain.example.com", &site)]).await;
+    let gate = Gate::open(lab, "minimal", rules, &[("plain.example.com", site.address())]).await;
     let worker = until_some("a worker", || workers(gate.server.pid()).first().copied()).await;
     let sandbox = gate.sandbox("test").await;
 
