@@ -4,16 +4,19 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::cassette::{CassetteError, Cassettes};
+use super::certificates;
 use super::dial::{Dialer, Resolve, SystemResolver};
 use super::gate::Gate;
+use super::gateway;
 use super::intercept::{Interception, Trust};
 use super::journal::Observe;
 use super::name::{HostName, InvalidName};
 use super::policy::{InvalidPolicy, Policy, PolicySpec};
-use super::worker::{Via, Worker};
+use super::worker::{self, Via, Worker};
 
 /// What is wrong with a host's network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -105,9 +108,30 @@ impl Egress {
     pub fn require(&self, policy: &Policy) -> Result<(), CassetteError> {
         match (policy.replayed(), &self.cassettes) {
             (None, _) => Ok(()),
-            (Some(name), Some((cassettes, _))) => cassettes.require(name),
+            (Some(name), Some((cassettes, _))) => {
+                cassettes.require(name)?;
+                match self.worker {
+                    Some(_) => cassettes.open_to(name, worker::group()),
+                    None => Ok(()),
+                }
+            }
             (Some(name), None) => Err(CassetteError::Missing { name: name.clone() }),
         }
+    }
+
+    /// What the worker needs where a policy reads requests: certificates that servers are believed by, and the directory
+    /// of cassettes, opened to this group.
+    pub(super) fn hand_over(
+        &self,
+        group: Option<u32>,
+    ) -> Result<Option<(Vec<String>, OwnedFd)>, CassetteError> {
+        let Some((cassettes, _)) = &self.cassettes else { return Ok(None) };
+        if !self.policies().any(|policy| policy.intercepts()) {
+            return Ok(None);
+        }
+        let recorded = self.policies().flat_map(|policy| policy.recorded());
+        let directory = cassettes.share(recorded, group)?;
+        Ok(Some((certificates::encode(&gateway::native()), directory)))
     }
 
     /// The same, whose connections a worker serves instead of this process.

@@ -76,7 +76,7 @@ impl Gate {
             spent: Arc::clone(&self.spent),
             journal: Arc::new(Journal::told(teller)),
             grants: self.grants.clone(),
-            interception: None,
+            interception: self.interception.clone(),
             open: Arc::clone(&self.open),
             via: None,
         }
@@ -132,6 +132,7 @@ impl Gate {
             policy: Arc::clone(&self.policy),
             spent: Arc::clone(&self.spent),
             grants: self.grants.clone(),
+            interception: self.interception.clone(),
         }
     }
 
@@ -199,9 +200,8 @@ impl Gate {
             let gate = Arc::clone(&self);
             let serving = async move {
                 match &gate.via {
-                    // A worker has no way to cassettes, which are files of the supervisor's.
-                    Some(_) if !gate.policy().intercepts() => worker::carry(stream, &gate).await,
-                    _ => connection::serve(stream, &gate).await,
+                    Some(_) => worker::carry(stream, &gate).await,
+                    None => connection::serve(stream, &gate).await,
                 }
             };
             connections.spawn(serving.in_current_span());

@@ -5,12 +5,15 @@
 //! nobody's otherwise, so a guest that lies fills no memory and only ever lies about itself.
 
 mod observe;
+mod trouble;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 pub use self::observe::{GatewayRequest, Observe};
+pub use self::trouble::CassetteTrouble;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -108,6 +111,8 @@ pub struct Journal {
     observer: Option<Arc<dyn Observe>>,
     /// In the worker: the journal that counts is the supervisor's, and is told.
     teller: Option<Arc<Teller>>,
+    /// Whether trouble with cassettes was told.
+    warned: AtomicBool,
 }
 
 #[derive(Debug, Default)]

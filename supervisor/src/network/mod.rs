@@ -15,6 +15,7 @@
 
 pub mod address;
 pub mod cassette;
+mod certificates;
 pub mod client_hello;
 pub mod connection;
 pub mod denial;
@@ -22,6 +23,7 @@ pub mod dial;
 pub mod egress;
 pub mod gate;
 pub mod gateway;
+mod http_client;
 mod in_force;
 pub mod intercept;
 pub mod journal;

@@ -250,6 +250,18 @@ impl Policy {
         }
     }
 
+    /// The cassettes that it records.
+    pub(super) fn recorded(&self) -> impl Iterator<Item = &CassetteName> {
+        let rules = match &self.rules {
+            Rules::Listed(rules) => rules.as_slice(),
+            Rules::Nothing | Rules::Everything | Rules::Replayed(_) => &[],
+        };
+        rules.iter().filter_map(|rule| match &rule.tape {
+            Some(Tape::Record(cassette)) => Some(cassette),
+            _ => None,
+        })
+    }
+
     /// Whether some requests are read although they are inside TLS, or answered here: programs have to trust the
     /// sandbox's own authority then.
     #[must_use]

@@ -10,7 +10,7 @@ use rekindle_api::client::Client;
 use rekindle_api::v1::connection::State;
 use rekindle_api::v1::{self, ErrorReason};
 use rekindle_api::{Code, Status};
-use tokio::net::TcpListener;
+use rekindle_test_support::echo::echo;
 
 use crate::place::{Place, SOON, Wishes, output, refused, shell, token_with};
 
@@ -22,21 +22,6 @@ fn network(server: SocketAddr) -> Egress {
     );
     let hosts = [("echo.example.com".to_owned(), server)].into();
     Egress::new(&policies.expect("policies"), &hosts).expect("a network")
-}
-
-/// Says what it hears, however many connect.
-async fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a server");
-    let address = listener.local_addr().expect("an address");
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let (mut read, mut write) = client.split();
-                let _ = tokio::io::copy(&mut read, &mut write).await;
-            });
-        }
-    });
-    address
 }
 
 pub async fn place() -> Place {

@@ -4,6 +4,7 @@
 //! Used by tests only.
 
 pub mod corpus;
+pub mod echo;
 pub mod random;
 pub mod small_disk;
 pub mod snippets;

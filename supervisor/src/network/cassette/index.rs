@@ -1,10 +1,10 @@
 //! Reads a cassette's index. What is torn or makes no sense is passed over and counted.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use super::access;
 use super::entry::{Entry, Key};
 
 /// Most bytes of an index: all of it is in memory while it is replayed.
@@ -26,7 +26,7 @@ impl Index {
     /// Reads it; one that is not there is empty.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let mut content = Vec::new();
-        match File::open(path) {
+        match access::options().read(true).open(path) {
             Ok(file) => file.take(MAX_INDEX).read_to_end(&mut content)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error),

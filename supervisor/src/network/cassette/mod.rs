@@ -11,8 +11,9 @@
 //! nothing is kept but what finds its answer, and of an answer's headers not those that open sessions.
 //!
 //! `name` and `entry` are what is written, `index` reads it, `record` adds to it, `replay` is one sandbox's way through
-//! it, and `store` the cassettes of a host. Used by `intercept` and by `rekindle cassette`.
+//! it, `store` the cassettes of a host, and `access` who may write them. Used by `intercept` and by `rekindle cassette`.
 
+mod access;
 mod entry;
 mod index;
 mod name;

@@ -1,16 +1,17 @@
 //! Adds an exchange to a cassette: the body goes beside its place as it comes, and gets its name and its line once all
 //! of it is there. What is given up before leaves nothing.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
-use tempfile::{NamedTempFile, TempPath};
+use tempfile::TempPath;
 use tokio::io::AsyncWriteExt as _;
 
+use super::access;
 use super::entry::{Entry, Key, digest_of};
 use super::index::{Index, MAX_INDEX};
 use super::replay::blob;
@@ -86,8 +87,7 @@ impl Place {
     /// Keeps other writers, of other processes too, from it.
     pub(super) fn lock(&self) -> io::Result<File> {
         let path = self.dir.join("lock");
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let file = access::options().write(true).create(true).truncate(false).open(path)?;
         file.lock()?;
         Ok(file)
     }
@@ -108,8 +108,9 @@ impl Part {
     /// Begins. Makes the cassette where there is none; waits for the disk.
     pub(super) fn begin(place: Place, limits: Limits) -> io::Result<Self> {
         let blobs = place.blobs();
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&blobs)?;
-        let aside = NamedTempFile::with_prefix_in(PART, &blobs)?;
+        access::make(&blobs)?;
+        let mut aside = tempfile::Builder::new();
+        let aside = aside.prefix(PART).permissions(Permissions::from_mode(0o640)).tempfile_in(&blobs)?;
         // As long as it is held, nobody takes it for one that a crash has left.
         let _ = aside.as_file().try_lock();
         let (file, path) = aside.into_parts();
@@ -199,8 +200,7 @@ fn add(
 
 /// Adds a line after the whole ones; what is torn after them goes.
 fn append(path: &Path, whole: u64, line: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let mut file = access::options().write(true).create(true).truncate(false).open(path)?;
     file.set_len(whole)?;
     file.seek(SeekFrom::Start(whole))?;
     file.write_all(line)?;
@@ -226,5 +226,6 @@ fn sweep(blobs: &Path) -> io::Result<()> {
 
 /// Whether a body is there, as long as it was.
 pub(super) fn has(blobs: &Path, entry: &Entry) -> bool {
-    fs::metadata(blob(blobs, &entry.sha256)).is_ok_and(|facts| facts.is_file() && facts.len() == entry.bytes)
+    fs::symlink_metadata(blob(blobs, &entry.sha256))
+        .is_ok_and(|facts| facts.is_file() && facts.len() == entry.bytes)
 }

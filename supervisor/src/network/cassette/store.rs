@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -56,7 +57,9 @@ pub struct CassetteSummary {
 /// The cassettes of a host.
 #[derive(Debug)]
 pub struct Cassettes {
-    root: PathBuf,
+    pub(super) root: PathBuf,
+    /// Where that is a way through a descriptor: this one.
+    _opened: Option<OwnedFd>,
     limits: Limits,
     /// Those that are replayed, for all sandboxes that do, and the file they were read from.
     kept: Mutex<BTreeMap<CassetteName, (Version, Arc<Index>)>>,
@@ -75,10 +78,20 @@ impl Cassettes {
     }
 
     pub(in crate::network) fn with_limits(data: &Path, limits: Limits) -> Self {
-        Self { root: data.join("cassettes"), limits, kept: Mutex::default(), counts: Mutex::default() }
+        Self::at(data.join("cassettes"), None, limits)
     }
 
-    fn place(&self, name: &CassetteName) -> Place {
+    /// In the worker: those in a directory that it was handed, and that it may have no other way to.
+    pub(in crate::network) fn opened(directory: OwnedFd) -> Self {
+        let root = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
+        Self::at(root, Some(directory), Limits::default())
+    }
+
+    fn at(root: PathBuf, opened: Option<OwnedFd>, limits: Limits) -> Self {
+        Self { root, _opened: opened, limits, kept: Mutex::default(), counts: Mutex::default() }
+    }
+
+    pub(super) fn place(&self, name: &CassetteName) -> Place {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let counted = Arc::clone(counts.entry(name.clone()).or_default());
         Place { dir: self.root.join(name.as_str()), counted }
@@ -97,8 +110,10 @@ impl Cassettes {
         };
         let mut names = Vec::new();
         for entry in found {
-            // What has no such name is not ours.
-            if let Ok(name) = entry.map_err(file)?.file_name().to_string_lossy().parse() {
+            // What has no such name is not ours, and in what has no index nothing was recorded yet.
+            if let Ok(name) = entry.map_err(file)?.file_name().to_string_lossy().parse()
+                && self.require(&name).is_ok()
+            {
                 names.push(name);
             }
         }
@@ -131,7 +146,7 @@ impl Cassettes {
         Ok(index.entries.into_iter().map(with_body).collect())
     }
 
-    /// Removes one. Who replays it is denied from its next body on.
+    /// Removes what one holds. Who replays it is denied from its next body on.
     ///
     /// # Errors
     /// When there is none, or it cannot be removed.
@@ -141,10 +156,8 @@ impl Cassettes {
         let file = |source| CassetteError::File { operation: "remove", path: place.dir.clone(), source };
         // Whoever writes to it finishes first; who comes then makes a new one.
         let _lock = place.lock().map_err(file)?;
-        let aside = self.root.join(format!(".removed-{name}"));
-        let _ = fs::remove_dir_all(&aside);
-        fs::rename(&place.dir, &aside).map_err(file)?;
-        fs::remove_dir_all(&aside).map_err(file)
+        // Its place stays, for who records there and may make none.
+        fs::remove_file(place.index()).and_then(|()| fs::remove_dir_all(place.blobs())).map_err(file)
     }
 
     /// That there is one.
@@ -152,7 +165,7 @@ impl Cassettes {
     /// # Errors
     /// When there is none.
     pub fn require(&self, name: &CassetteName) -> Result<(), CassetteError> {
-        let there = self.place(name).dir.is_dir();
+        let there = fs::symlink_metadata(self.place(name).index()).is_ok_and(|facts| facts.is_file());
         if there { Ok(()) } else { Err(CassetteError::Missing { name: name.clone() }) }
     }
 

@@ -141,7 +141,8 @@ async fn what_is_given_up_leaves_nothing() {
     part.write(b"half").await.unwrap();
     drop(part);
     assert!(files(data.path()).is_empty());
-    assert!(cassettes.entries(&name("tape")).unwrap().is_empty());
+    assert!(matches!(cassettes.entries(&name("tape")), Err(CassetteError::Missing { .. })));
+    assert!(cassettes.list().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -185,7 +186,68 @@ async fn one_that_is_removed_is_gone_and_can_be_recorded_anew() {
     record(&cassettes, "/a", b"one").await.unwrap();
     cassettes.remove(&name("tape")).unwrap();
     assert!(cassettes.list().unwrap().is_empty());
-    assert_eq!(fs::read_dir(data.path().join("cassettes")).unwrap().count(), 0);
+    let left = fs::read_dir(data.path().join("cassettes/tape")).unwrap();
+    let left: Vec<_> = left.map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left, ["lock"], "its place, and nothing in it");
+    assert!(matches!(cassettes.remove(&name("tape")), Err(CassetteError::Missing { .. })));
     record(&cassettes, "/a", b"two").await.unwrap();
     assert_eq!(answer(&cassettes.replay(&name("tape")).unwrap(), "/a").unwrap(), b"two");
+}
+
+#[tokio::test]
+async fn no_link_in_a_cassette_leads_out_of_it() {
+    let data = TempDir::new().unwrap();
+    let cassettes = Cassettes::new(data.path());
+    record(&cassettes, "/a", b"one").await.unwrap();
+    let index = data.path().join("cassettes/tape/index.jsonl");
+    let elsewhere = data.path().join("elsewhere");
+    fs::rename(&index, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &index).unwrap();
+    assert!(matches!(cassettes.entries(&name("tape")), Err(CassetteError::Missing { .. })));
+    let before = fs::read(&elsewhere).unwrap();
+    assert!(matches!(record(&cassettes, "/b", b"two").await, Err(NotRecorded::File(_))));
+    assert_eq!(fs::read(&elsewhere).unwrap(), before);
+    let lock = data.path().join("cassettes/tape/lock");
+    fs::remove_file(&lock).unwrap();
+    std::os::unix::fs::symlink(data.path().join("made"), &lock).unwrap();
+    fs::rename(&elsewhere, &index).unwrap();
+    assert!(matches!(cassettes.remove(&name("tape")), Err(CassetteError::File { .. })));
+    assert!(!data.path().join("made").exists());
+}
+
+#[tokio::test]
+async fn a_cassette_from_elsewhere_is_given_to_the_group_of_workers_and_nothing_else_is() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    if !nix::unistd::geteuid().is_root() {
+        rekindle_test_support::skip!("giving files to a group needs root");
+    }
+    let group = 1_879_999_999;
+    let data = TempDir::new().unwrap();
+    let cassettes = Cassettes::new(data.path());
+    record(&cassettes, "/a", b"one").await.unwrap();
+    let tape = data.path().join("cassettes/tape");
+    let (other, linked) = (data.path().join("other"), tape.join("blobs/linked"));
+    fs::write(&other, "somebody's").unwrap();
+    fs::hard_link(&other, &linked).unwrap();
+    std::os::unix::fs::symlink(&other, tape.join("blobs/link")).unwrap();
+    let facts = |path: &Path| {
+        let facts = fs::metadata(path).unwrap();
+        (facts.gid(), facts.permissions().mode() & 0o7777)
+    };
+    let before = facts(&other);
+    cassettes.share([name("new")].iter(), Some(group)).unwrap();
+    assert_eq!(facts(&data.path().join("cassettes")), (group, 0o750));
+    assert_eq!(facts(&data.path().join("cassettes/new")), (group, 0o770));
+    assert_ne!(facts(&tape).0, group, "nobody replays it yet");
+    cassettes.open_to(&name("tape"), Some(group)).unwrap();
+    assert_eq!((facts(&tape), facts(&tape.join("blobs"))), ((group, 0o770), (group, 0o770)));
+    for file in [
+        tape.join("index.jsonl"),
+        tape.join("lock"),
+        tape.join("blobs").join(digest_of(Sha256::new_with_prefix("one"))),
+    ] {
+        assert_eq!(facts(&file), (group, 0o660), "{}", file.display());
+    }
+    assert_eq!(facts(&other), before);
+    assert_eq!(cassettes.list().unwrap().len(), 1, "what was not recorded is not listed");
 }

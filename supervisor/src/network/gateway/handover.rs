@@ -5,11 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::budget::CostBudget;
 use super::credential::Credential;
@@ -18,7 +15,8 @@ use super::purse::{Allowance, DayCost, Purse};
 use super::service::{self, OpenError};
 use super::spec::ServiceSpec;
 use super::token::TokenDigest;
-use super::upstream::{Certificates, native};
+use super::upstream::native;
+use crate::network::certificates::{decode, encode};
 
 /// The services, with all that they need.
 #[derive(Serialize, Deserialize, Default)]
@@ -54,16 +52,6 @@ pub(in crate::network) struct GrantSetup {
 
 /// In the worker: what tenants spend, by the supervisor's numbers of their purses.
 pub(in crate::network) type Purses = HashMap<u64, Arc<Purse>>;
-
-fn encode(certificates: &[CertificateDer<'_>]) -> Vec<String> {
-    certificates.iter().map(|certificate| STANDARD.encode(certificate)).collect()
-}
-
-/// What cannot be read is left out, as what cannot be used is.
-fn decode(certificates: &[String]) -> Certificates {
-    let certificates = certificates.iter().filter_map(|text| STANDARD.decode(text).ok());
-    certificates.map(CertificateDer::from).collect()
-}
 
 impl Gateway {
     /// What the worker needs to make requests.

@@ -1,40 +1,26 @@
 //! Connects to a service: one connection for one request, looked up and screened as any other, with TLS.
-//!
-//! A connection is never used twice, so nothing that one sandbox sends can be read as the beginning of another's.
 
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http_body_util::Limited;
 use hyper::Uri;
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::HeaderValue;
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-use tokio_util::task::AbortOnDropHandle;
 
 use super::service::InvalidService;
 use crate::network::dial::{DialError, Dialer};
+use crate::network::http_client::{self, HANDSHAKE, HandshakeError, handshake};
 use crate::network::name::HostName;
 use crate::network::policy::Target;
-
-/// How long a handshake may take, and a connection to an address.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Most bytes of an answer's head.
-const MAX_HEAD: usize = 64 * 1024;
-/// Most fields of it.
-const MAX_FIELDS: usize = 128;
 
 /// Where a service is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,12 +130,10 @@ pub(super) enum UpstreamError {
     Dial(#[from] DialError),
     #[error("the connection failed")]
     Connect(#[source] io::Error),
-    #[error("the TLS handshake failed: {0}")]
-    Tls(io::Error),
-    #[error("it took too long")]
+    #[error("the connection took too long")]
     Late,
-    #[error("it does not speak HTTP/1")]
-    Http(#[source] hyper::Error),
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
 }
 
 /// Where a service is, and whom it is believed.
@@ -172,16 +156,8 @@ impl fmt::Debug for Upstream {
     }
 }
 
-/// What carries bytes to a service.
-trait Carrier: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Carrier for T {}
-
 /// A connection for one request.
-pub(super) struct Connection {
-    pub(super) sender: SendRequest<Limited<Incoming>>,
-    /// It ends with this.
-    pub(super) driver: AbortOnDropHandle<()>,
-}
+pub(super) type Connection = http_client::Connection<Limited<Incoming>>;
 
 impl Upstream {
     /// Whether it trusts what the host does.
@@ -201,30 +177,6 @@ impl Upstream {
                     .map_err(UpstreamError::Connect)?
             }
         };
-        let carrier: Box<dyn Carrier> = match &self.tls {
-            None => Box::new(tcp),
-            Some(config) => {
-                let connecting = TlsConnector::from(Arc::clone(config)).connect(self.server_name()?, tcp);
-                let tls = timeout(HANDSHAKE, connecting).await.map_err(|_| UpstreamError::Late)?;
-                Box::new(tls.map_err(UpstreamError::Tls)?)
-            }
-        };
-        let mut builder = http1::Builder::new();
-        builder.max_buf_size(MAX_HEAD).max_headers(MAX_FIELDS);
-        let (sender, driving) =
-            builder.handshake(TokioIo::new(carrier)).await.map_err(UpstreamError::Http)?;
-        let driver = AbortOnDropHandle::new(tokio::spawn(async move {
-            // Whoever waits for the answer is told.
-            let _ = driving.await;
-        }));
-        Ok(Connection { sender, driver })
-    }
-
-    fn server_name(&self) -> Result<ServerName<'static>, UpstreamError> {
-        match &self.target {
-            Target::Address(address) => Ok(ServerName::IpAddress((*address).into())),
-            Target::Name(name) => ServerName::try_from(name.as_str().to_owned())
-                .map_err(|error| UpstreamError::Tls(io::Error::other(error))),
-        }
+        Ok(handshake(tcp, &self.target, self.tls.as_ref()).await?)
     }
 }

@@ -8,6 +8,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
+use serde::{Deserialize, Serialize};
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
@@ -42,20 +43,40 @@ impl fmt::Debug for Authority {
     }
 }
 
+/// What another process needs to sign as this one does. Never shown: a key is in it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::network) struct AuthoritySetup {
+    pem: String,
+    key: String,
+}
+
 impl Authority {
     pub(super) fn new() -> Result<Self, AuthorityError> {
+        let key = KeyPair::generate()?;
+        let pem = Self::params()?.self_signed(&key)?.pem();
+        Self::of(pem, key)
+    }
+
+    fn of(pem: String, key: KeyPair) -> Result<Self, AuthorityError> {
+        let issuer = Issuer::new(Self::params()?, key);
+        Ok(Self { pem, issuer, key: KeyPair::generate()?, servers: Mutex::default() })
+    }
+
+    fn params() -> Result<CertificateParams, AuthorityError> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, "Rekindle, this sandbox alone");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let key = KeyPair::generate()?;
-        let pem = params.self_signed(&key)?.pem();
-        Ok(Self {
-            pem,
-            issuer: Issuer::new(params, key),
-            key: KeyPair::generate()?,
-            servers: Mutex::default(),
-        })
+        Ok(params)
+    }
+
+    pub(super) fn hand_over(&self) -> AuthoritySetup {
+        AuthoritySetup { pem: self.pem.clone(), key: self.issuer.key().serialize_pem() }
+    }
+
+    pub(super) fn receive(setup: &AuthoritySetup) -> Result<Self, AuthorityError> {
+        Self::of(setup.pem.clone(), KeyPair::from_pem(&setup.key)?)
     }
 
     /// Its certificate.

@@ -16,6 +16,7 @@ use super::interception::Interception;
 use super::upstream::{Connection, Upstream};
 use crate::network::cassette::{CassetteName, Entry, Key, NotRecorded, Part, Replay};
 use crate::network::denial::{Denial, DenialReason};
+use crate::network::journal::{CassetteTrouble, Journal};
 
 /// Where answers come from.
 pub(super) enum Source<'a> {
@@ -28,7 +29,7 @@ pub(super) enum Source<'a> {
         interception: &'a Arc<Interception>,
     },
     /// A cassette, and nothing else.
-    Cassette(Arc<Replay>),
+    Cassette { replay: Arc<Replay>, cassette: &'a CassetteName },
 }
 
 /// The requests of one connection.
@@ -42,6 +43,8 @@ pub(super) struct Exchange<'a> {
     pub(super) refusal: Denial,
     /// A refusal that was told.
     pub(super) refused: Mutex<Option<Denial>>,
+    /// Which is told of what goes wrong with the cassette.
+    pub(super) journal: Arc<Journal>,
 }
 
 impl Exchange<'_> {
@@ -54,7 +57,7 @@ impl Exchange<'_> {
                     Some(connection) => Ok(connection),
                     None => upstream.connect().await.map_err(|error| error.to_string()),
                 };
-                let recorder = Recorder::new(interception, cassette, self.key(&request));
+                let recorder = Recorder::new(interception, &self.journal, cassette, self.key(&request));
                 match connection {
                     Ok(connection) => {
                         send(connection, request, recorder).await.unwrap_or_else(|why| self.unreachable(why))
@@ -62,7 +65,7 @@ impl Exchange<'_> {
                     Err(why) => self.unreachable(&why),
                 }
             }
-            Source::Cassette(replay) => self.replay(replay, request).await,
+            Source::Cassette { replay, cassette } => self.replay(replay, cassette, request).await,
         }
     }
 
@@ -81,7 +84,12 @@ impl Exchange<'_> {
         }
     }
 
-    async fn replay(&self, replay: &Replay, request: Request<Incoming>) -> Response<Answer> {
+    async fn replay(
+        &self,
+        replay: &Replay,
+        cassette: &CassetteName,
+        request: Request<Incoming>,
+    ) -> Response<Answer> {
         let mut key = self.key(&request);
         let asked = format!("{} {}", key.method, key.target);
         // One that breaks off is not answered to anybody.
@@ -90,7 +98,8 @@ impl Exchange<'_> {
         match replayed(entry, blob, key.method == Method::HEAD.as_str()).await {
             Some(response) => response,
             None => {
-                tracing::warn!(host = self.host, "a body of a cassette is not there any more");
+                let (cassette, why) = (cassette.as_str(), "a body of a cassette is not there any more");
+                self.journal.cassette_trouble(&CassetteTrouble { cassette, host: &self.host, why });
                 self.miss(&asked)
             }
         }
@@ -192,6 +201,7 @@ async fn replayed(entry: &Entry, blob: PathBuf, head: bool) -> Option<Response<A
 /// Writes one exchange into a cassette.
 struct Recorder {
     interception: Arc<Interception>,
+    journal: Arc<Journal>,
     cassette: CassetteName,
     key: Key,
     passed: Passed,
@@ -200,9 +210,15 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn new(interception: &Arc<Interception>, cassette: &CassetteName, key: Key) -> Self {
+    fn new(
+        interception: &Arc<Interception>,
+        journal: &Arc<Journal>,
+        cassette: &CassetteName,
+        key: Key,
+    ) -> Self {
         Self {
             interception: Arc::clone(interception),
+            journal: Arc::clone(journal),
             cassette: cassette.clone(),
             key,
             passed: Passed::default(),
@@ -240,6 +256,8 @@ impl Record for Recorder {
     }
 
     fn give_up(&self, why: &NotRecorded) {
-        self.interception.not_recorded(&self.cassette, &self.key.host, why);
+        let (cassette, host) = (self.cassette.as_str(), self.key.host.as_str());
+        let why = format!("an exchange is not recorded: {why}");
+        self.journal.cassette_trouble(&CassetteTrouble { cassette, host, why: &why });
     }
 }

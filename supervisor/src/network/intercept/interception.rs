@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 
-use super::authority::{Authority, AuthorityError};
-use crate::network::cassette::{CassetteError, CassetteName, Cassettes, NotRecorded, Replay};
+use super::authority::{Authority, AuthorityError, AuthoritySetup};
+use crate::network::cassette::{CassetteError, CassetteName, Cassettes, Replay};
 use crate::network::gateway;
 use crate::network::name::HostName;
 
@@ -37,6 +37,11 @@ impl Trust {
         self.0.get_or_init(|| gateway::trust(None, gateway::native).map(Arc::new)).clone()
     }
 
+    /// In the worker: these certificates.
+    pub(in crate::network) fn in_these(certificates: &[CertificateDer<'static>]) -> Self {
+        Self(OnceLock::from(gateway::trust(Some(certificates), Vec::new).map(Arc::new)))
+    }
+
     #[cfg(test)]
     pub(super) fn of(config: ClientConfig) -> Self {
         Self(OnceLock::from(Ok(Arc::new(config))))
@@ -56,8 +61,6 @@ pub struct Interception {
     pub(super) cassettes: Arc<Cassettes>,
     pub(super) trust: Arc<Trust>,
     replays: Mutex<BTreeMap<CassetteName, Arc<Replay>>>,
-    /// Whether it was warned that something is not recorded.
-    warned: AtomicBool,
 }
 
 impl Interception {
@@ -65,13 +68,21 @@ impl Interception {
         cassettes: Arc<Cassettes>,
         trust: Arc<Trust>,
     ) -> Result<Self, AuthorityError> {
-        Ok(Self {
-            authority: Authority::new()?,
-            cassettes,
-            trust,
-            replays: Mutex::default(),
-            warned: AtomicBool::new(false),
-        })
+        Ok(Self { authority: Authority::new()?, cassettes, trust, replays: Mutex::default() })
+    }
+
+    /// What the worker needs to serve the sandbox's connections.
+    pub(in crate::network) fn hand_over(&self) -> AuthoritySetup {
+        self.authority.hand_over()
+    }
+
+    /// In the worker: that of a sandbox whose authority was handed over.
+    pub(in crate::network) fn receive(
+        authority: &AuthoritySetup,
+        (cassettes, trust): (Arc<Cassettes>, Arc<Trust>),
+    ) -> Result<Self, AuthorityError> {
+        let authority = Authority::receive(authority)?;
+        Ok(Self { authority, cassettes, trust, replays: Mutex::default() })
     }
 
     /// The certificate that the sandbox's programs have to trust.
@@ -93,14 +104,5 @@ impl Interception {
         let replay = Arc::new(self.cassettes.replay(name)?);
         replays.insert(name.clone(), Arc::clone(&replay));
         Ok(replay)
-    }
-
-    /// Says that an exchange is not in its cassette. A guest decides how often, so only the first time is a warning.
-    pub(super) fn not_recorded(&self, cassette: &CassetteName, host: &str, why: &NotRecorded) {
-        if self.warned.swap(true, Relaxed) {
-            tracing::debug!(%cassette, host, %why, "an exchange is not recorded");
-        } else {
-            tracing::warn!(%cassette, host, %why, "an exchange is not recorded; later ones of this sandbox are told at debug");
-        }
     }
 }

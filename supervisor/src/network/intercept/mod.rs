@@ -5,8 +5,8 @@
 //!         ◄──────────────── answers ◄──────────────────────────────────────◄── replay: cassette
 //! ```
 //!
-//! No other connection is touched. The authority is the sandbox's own: its key is made for the sandbox, stays in this
-//! process and ends with the gate, and no other sandbox trusts it. In replay nothing is looked up and nobody is dialled.
+//! No other connection is touched. The authority is the sandbox's own: its key is made for the sandbox, stays in the
+//! supervisor and its worker and ends with the gate, and no other sandbox trusts it. In replay nothing is looked up and nobody is dialled.
 //!
 //! `authority` signs, `interception` is what one sandbox has of all this, `serve` one connection from its first bytes
 //! to its end, `exchange` one request on it, `upstream` the server, `body` what is counted and recorded as it passes,
@@ -24,6 +24,7 @@ mod upstream;
 pub use authority::AuthorityError;
 pub use interception::{CA_FILE, CA_VARIABLES, Interception};
 
+pub(super) use authority::AuthoritySetup;
 pub(super) use interception::Trust;
 
 #[cfg(test)]

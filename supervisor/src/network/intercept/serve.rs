@@ -26,7 +26,7 @@ use crate::network::denial::{Denial, DenialReason};
 use crate::network::dial::DialError;
 use crate::network::gate::Gate;
 use crate::network::in_force::outlawed;
-use crate::network::journal::ConnectionState;
+use crate::network::journal::{CassetteTrouble, ConnectionState};
 use crate::network::name::HostName;
 use crate::network::policy::{Protocol, Rule, Tape, Target};
 use crate::network::relay::{Direction, RelayError, pump};
@@ -97,13 +97,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
                 }
             }
             Tape::Replay(cassette) => {
-                let (loader, name) = (Arc::clone(interception), cassette.clone());
-                let loaded = tokio::task::spawn_blocking(move || loader.replay(&name)).await;
+                let (loader, wanted) = (Arc::clone(interception), cassette.clone());
+                let loaded = tokio::task::spawn_blocking(move || loader.replay(&wanted)).await;
                 match loaded {
-                    Ok(Ok(replay)) => Source::Cassette(replay),
+                    Ok(Ok(replay)) => Source::Cassette { replay, cassette },
                     unread => {
                         if let Ok(Err(error)) = unread {
-                            tracing::warn!(%cassette, %error, "a cassette cannot be replayed");
+                            let why = format!("a cassette cannot be replayed: {error}");
+                            let (cassette, host) = (cassette.as_str(), name.as_str());
+                            gate.journal.cassette_trouble(&CassetteTrouble { cassette, host, why: &why });
                         }
                         let denial = attempt.denial(DenialReason::NotRecorded, rule, target);
                         return attempt.deny(denial).await;
@@ -118,6 +120,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attempt<'_, S> {
             port: rule.port,
             refusal: attempt.denial(DenialReason::NotRecorded, rule, target),
             refused: Mutex::default(),
+            journal: Arc::clone(&gate.journal),
         };
         attempt.converse(rule, target, name, opening, &exchange).await
     }

@@ -21,6 +21,8 @@ pub(super) enum Event {
     Request,
     /// What became of a request to the gateway.
     Gateway { service: String, outcome: String, cost: u64 },
+    /// Something went wrong with a cassette.
+    CassetteTrouble { cassette: String, host: String, why: String },
     /// Nothing follows.
     Ended,
 }

@@ -8,7 +8,9 @@ use super::event::Event;
 use crate::host::untrusted::printable;
 use crate::network::denial::{Denial, DenialReason};
 use crate::network::gate::Gate;
-use crate::network::journal::{Asked, ConnectionState, GatewayRequest, OpenConnection, Owner};
+use crate::network::journal::{
+    Asked, CassetteTrouble, ConnectionState, GatewayRequest, OpenConnection, Owner,
+};
 use crate::network::policy::Budget;
 use crate::network::traffic::{Traffic, Way};
 
@@ -72,6 +74,11 @@ impl<'a> Heard<'a> {
                 self.gate.journal.request();
             }
             Event::Gateway { service, outcome, cost } => self.gateway(&service, &outcome, cost)?,
+            Event::CassetteTrouble { cassette, host, why } => {
+                let [cassette, host, why] = [cassette, host, why].map(|said| text(&said));
+                let trouble = CassetteTrouble { cassette: &cassette, host: &host, why: &why };
+                self.gate.journal.cassette_trouble(&trouble);
+            }
             Event::Ended => {}
         }
         Ok(())

@@ -17,15 +17,18 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::control::Control;
 use super::order::{Answer, Order};
 use super::running::{Over, Running, late};
 use super::user;
 use crate::host::process::{ProcessSpec, SpawnError, spawn};
-use crate::network::dial::Dialer;
+use crate::network::cassette::CassetteError;
 use crate::network::egress::Egress;
 use crate::network::gateway::{Gateway, Grants};
+use crate::network::intercept::Interception;
 use crate::network::policy::Policy;
 use crate::network::traffic::Spent;
 
@@ -66,6 +69,9 @@ pub enum WorkerError {
     /// No channel to it.
     #[error("no channel to the network's worker")]
     Channel(#[source] io::Error),
+    /// It has no way to the cassettes.
+    #[error("the cassettes cannot be opened to the network's worker")]
+    Cassettes(#[source] CassetteError),
     /// It cannot be started.
     #[error(
         "the network's worker cannot be started\nhint: as root the supervisor becomes another user for it, which takes CAP_SETUID and CAP_SETGID"
@@ -85,6 +91,7 @@ pub(in crate::network) struct GateSource {
     pub(in crate::network) policy: Arc<watch::Sender<Arc<Policy>>>,
     pub(in crate::network) spent: Arc<Spent>,
     pub(in crate::network) grants: Option<Arc<Grants>>,
+    pub(in crate::network) interception: Option<Arc<Interception>>,
 }
 
 impl GateSource {
@@ -111,8 +118,8 @@ pub struct Worker {
 #[derive(Debug, Default)]
 struct Shared {
     gates: AtomicU64,
-    /// Held by every connection that a worker serves.
-    places: Arc<()>,
+    /// Every connection that a worker serves has a token of it. Always closed, so that their end can be waited for.
+    places: TaskTracker,
     /// The process that runs; 0 where none does.
     pid: AtomicU32,
 }
@@ -144,8 +151,9 @@ impl Worker {
     fn new(options: WorkerOptions, egress: &Egress, gateway: &Gateway) -> (Self, Keeper) {
         let (sender, wishes) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared::default());
-        let (dialer, gateway) = (egress.dialer.clone(), gateway.clone());
-        let keeper = Keeper { options, dialer, gateway, wishes, shared: Arc::clone(&shared) };
+        shared.places.close();
+        let (egress, gateway) = (egress.clone(), gateway.clone());
+        let keeper = Keeper { options, egress, gateway, wishes, shared: Arc::clone(&shared) };
         (Self { wishes: sender, shared }, keeper)
     }
 
@@ -169,8 +177,8 @@ impl Via {
     }
 
     /// Hands over the worker's end of a connection's socket. What is returned is held as long as that lasts.
-    pub(super) fn hand_over(&self, source: GateSource, socket: UnixStream) -> Option<Arc<()>> {
-        let place = Arc::clone(&self.worker.shared.places);
+    pub(super) fn hand_over(&self, source: GateSource, socket: UnixStream) -> Option<TaskTrackerToken> {
+        let place = self.worker.shared.places.token();
         let socket = OwnedFd::from(socket.into_std().ok()?);
         self.worker.wishes.send(Wish::Stream { gate: self.gate, source, socket }).ok()?;
         Some(place)
@@ -198,7 +206,7 @@ impl Drop for Via {
 
 struct Keeper {
     options: WorkerOptions,
-    dialer: Dialer,
+    egress: Egress,
     gateway: Gateway,
     wishes: mpsc::UnboundedReceiver<Wish>,
     shared: Arc<Shared>,
@@ -270,10 +278,15 @@ impl Keeper {
         // Before they are read, so that a change in between is told again.
         let secrets = self.gateway.changes();
         let mut control = Control::new(ours, MAX_ANSWER);
-        let hosts = self.dialer.hosts().iter().map(|(name, address)| (name.clone(), *address)).collect();
-        let setup = Order::Setup { hosts, gateway: self.gateway.hand_over() };
+        let hosts = self.egress.dialer.hosts().iter().map(|(name, address)| (name.clone(), *address));
+        let (trusted, cassettes) =
+            match self.egress.hand_over(user::group()).map_err(WorkerError::Cassettes)? {
+                Some((trusted, cassettes)) => (Some(trusted), Some(cassettes)),
+                None => (None, None),
+            };
+        let setup = Order::Setup { hosts: hosts.collect(), gateway: self.gateway.hand_over(), trusted };
         let ready = async {
-            control.send(&setup, None).await?;
+            control.send(&setup, cassettes).await?;
             control.receive::<Answer>().await
         };
         match timeout(START, ready).await {
@@ -317,20 +330,17 @@ impl Keeper {
     /// Refuses connections for a while, and until all is heard that the last worker has told. False when nobody needs
     /// another.
     async fn refuse(&mut self, pause: Duration) -> bool {
-        let begun = Instant::now();
+        let shared = Arc::clone(&self.shared);
+        let over = async { tokio::join!(sleep(pause), timeout(LAST_WORDS, shared.places.wait())) };
+        tokio::pin!(over);
         loop {
-            let left = pause.saturating_sub(begun.elapsed());
-            let heard = Arc::strong_count(&self.shared.places) == 1 || begun.elapsed() > LAST_WORDS;
-            if left.is_zero() && heard {
-                return true;
-            }
             tokio::select! {
                 // What comes with it is closed: a connection is reset, and a policy has nobody to be told to.
                 wish = self.wishes.recv() => match wish {
                     Some(_) => {}
                     None => return false,
                 },
-                () = sleep(left.min(PAUSE.0).max(Duration::from_millis(1))) => {}
+                _ = &mut over => return true,
             }
         }
     }

@@ -40,3 +40,4 @@ pub use process::{ProcessError, run};
 pub(super) use carry::carry;
 pub(super) use keeper::{GateSource, Via};
 pub(super) use teller::Teller;
+pub(super) use user::group;

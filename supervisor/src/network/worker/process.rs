@@ -7,17 +7,21 @@ use std::sync::Arc;
 
 use nix::sys::prctl;
 use nix::sys::socket::{getsockopt, sockopt};
+use nix::sys::stat::{Mode, umask};
 use tokio::net::UnixStream;
 
 use super::control::Control;
 use super::guest::Guest;
-use super::order::{Answer, Order};
+use super::order::{Answer, GateSetup, Order};
 use super::teller::Teller;
 use crate::host::open_files;
+use crate::network::cassette::Cassettes;
+use crate::network::certificates;
 use crate::network::connection;
 use crate::network::dial::{Dialer, SystemResolver};
 use crate::network::gate::Gate;
 use crate::network::gateway::{Gateway, OpenError, Purses};
+use crate::network::intercept::{Interception, Trust};
 
 /// Largest order: all services of the gateway with their certificates.
 const MAX_ORDER: usize = 64 * 1024 * 1024;
@@ -55,18 +59,24 @@ pub async fn run(descriptor: RawFd) -> Result<(), ProcessError> {
     prctl::set_name(c"rekindle-net").map_err(|error| ProcessError::Guard(error.into()))?;
     // Nobody but root may look into a process with keys in it, whoever it runs as.
     prctl::set_dumpable(false).map_err(|error| ProcessError::Guard(error.into()))?;
+    // What it records is its group's, as which the next worker comes, and nobody else's.
+    umask(Mode::S_IRWXO);
     if let Err(error) = open_files::raise() {
         tracing::warn!(%error, "the worker's limit of open files could not be raised");
     }
     let channel = |source| ProcessError::Channel { descriptor, source };
     let mut control = Control::new(open(descriptor).map_err(channel)?, MAX_ORDER).with_descriptors();
-    let Order::Setup { hosts, gateway } = control.receive().await.map_err(channel)? else {
+    let Order::Setup { hosts, gateway, trusted } = control.receive().await.map_err(channel)? else {
         return Err(ProcessError::Order);
     };
     let dialer = Dialer::new(Arc::new(SystemResolver), hosts.into_iter().collect());
     let gateway = Gateway::receive(&gateway)?;
     control.send(&Answer::Ready, None).await.map_err(channel)?;
-    let mut desk = Desk { dialer, gateway, gates: HashMap::new(), purses: Purses::new() };
+    let cassettes = trusted.zip(control.descriptor()).map(|(trusted, directory)| {
+        let trust = Trust::in_these(&certificates::decode(&trusted));
+        (Arc::new(Cassettes::opened(directory)), Arc::new(trust))
+    });
+    let mut desk = Desk { dialer, gateway, cassettes, gates: HashMap::new(), purses: Purses::new() };
     // The end of the channel is the supervisor's own.
     while let Ok(order) = control.receive().await {
         if let Some(answer) = desk.follow(order, &mut control)
@@ -97,6 +107,7 @@ fn open(descriptor: RawFd) -> io::Result<UnixStream> {
 struct Desk {
     dialer: Dialer,
     gateway: Gateway,
+    cassettes: Option<(Arc<Cassettes>, Arc<Trust>)>,
     gates: HashMap<u64, Gate>,
     purses: Purses,
 }
@@ -106,10 +117,15 @@ impl Desk {
         match order {
             Order::Setup { .. } => {}
             Order::Secrets { secrets } => self.gateway.set_secrets(&secrets),
-            Order::Gate { gate, policy, spending, grants } => {
+            Order::Gate { gate, setup } => {
+                let GateSetup { policy, spending, grants, authority } = *setup;
                 let grants = grants.map(|setup| self.gateway.granted(&setup, &mut self.purses));
-                let new = Gate::new(Arc::new(policy), self.dialer.clone(), None);
-                self.gates.insert(gate, new.with_grants(grants).resume(spending));
+                // Without one, what is to be read is denied.
+                let interception = authority.zip(self.cassettes.clone());
+                let interception =
+                    interception.and_then(|(setup, cassettes)| Interception::receive(&setup, cassettes).ok());
+                let new = Gate::new(Arc::new(policy), self.dialer.clone(), None).with_grants(grants);
+                self.gates.insert(gate, new.with_interception(interception).resume(spending));
             }
             Order::Policy { gate, policy, number } => {
                 if let Some(gate) = self.gates.get(&gate) {

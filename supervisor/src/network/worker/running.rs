@@ -10,9 +10,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::control::Control;
 use super::keeper::Wish;
-use super::order::{Answer, Order};
+use super::order::{Answer, GateSetup, Order};
 use crate::host::process::Process;
 use crate::network::gateway::Grants;
+use crate::network::intercept::Interception;
 
 /// How long it may take to hear an order, and to answer one. One that takes longer lets through what it should not.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -66,9 +67,13 @@ impl Running {
         match wish {
             Wish::Stream { gate, source, socket } => {
                 if self.told.insert(gate) {
-                    let grants = source.grants.as_deref().map(Grants::hand_over);
-                    let (policy, spending) = (source.policy(), source.spent.spending());
-                    self.say(&Order::Gate { gate, policy, spending, grants }, None).await?;
+                    let setup = Box::new(GateSetup {
+                        policy: source.policy(),
+                        spending: source.spent.spending(),
+                        grants: source.grants.as_deref().map(Grants::hand_over),
+                        authority: source.interception.as_deref().map(Interception::hand_over),
+                    });
+                    self.say(&Order::Gate { gate, setup }, None).await?;
                 }
                 self.say(&Order::Stream { gate }, Some(socket)).await
             }

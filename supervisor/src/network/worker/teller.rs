@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::event::Event;
 use super::frames::{Kind, head};
-use crate::network::journal::{ConnectionState, ConnectionView, GatewayRequest};
+use crate::network::journal::{CassetteTrouble, ConnectionState, ConnectionView, GatewayRequest};
 use crate::network::traffic::Traffic;
 
 /// Bytes for the guest that wait to be flushed.
@@ -111,6 +111,11 @@ impl Teller {
     pub(in crate::network) fn gateway(&self, request: &GatewayRequest<'_>) {
         let GatewayRequest { service, outcome, cost } = *request;
         self.tell(&Event::Gateway { service: service.to_owned(), outcome: outcome.to_owned(), cost });
+    }
+
+    pub(in crate::network) fn cassette_trouble(&self, trouble: &CassetteTrouble<'_>) {
+        let [cassette, host, why] = [trouble.cassette, trouble.host, trouble.why].map(str::to_owned);
+        self.tell(&Event::CassetteTrouble { cassette, host, why });
     }
 
     /// A connection was decided about, or has ended.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nix::sys::signal::{Signal, kill};
@@ -13,29 +12,16 @@ use rekindle::network::{Egress, Gate, Gateway, Worker, WorkerError, WorkerOption
 use rekindle_protocol::frame;
 use rekindle_protocol::wire::egress_verdict::Verdict;
 use rekindle_protocol::wire::{EgressRequest, EgressVerdict, egress_request};
+use rekindle_test_support::echo::echo;
 use rekindle_test_support::skip;
 use rekindle_test_support::wait::{in_time, until, until_answer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+
+mod cassette;
 
 /// The execution that connections are made for.
 const EXECUTION: u64 = 3;
-
-/// Says what it hears, however many connect.
-async fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a server");
-    let address = listener.local_addr().expect("an address");
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let (mut read, mut write) = client.split();
-                let _ = tokio::io::copy(&mut read, &mut write).await;
-            });
-        }
-    });
-    address
-}
 
 /// One sandbox's network, with a worker.
 struct Place {
@@ -59,12 +45,17 @@ impl Place {
         );
         let hosts = [("echo.example.com".to_owned(), echo().await)].into();
         let egress = Egress::new(&toml::from_str(&policies).expect("policies"), &hosts).expect("a network");
+        Self::of(egress, "echo").await
+    }
+
+    /// One under this policy of a network that has no worker yet.
+    async fn of(egress: Egress, policy: &str) -> Self {
         let restarts = Counter::default();
         let options =
             WorkerOptions { program: env!("CARGO_BIN_EXE_rekindle").into(), restarts: restarts.clone() };
         let worker = Worker::start(options, &egress, &Gateway::default()).await.expect("a worker");
         let egress = egress.through(worker.clone());
-        let gate = Arc::new(egress.gate(egress.policy("echo").expect("the policy"), None));
+        let gate = Arc::new(egress.gate(egress.policy(policy).expect("the policy"), None));
         gate.journal().begin(EXECUTION);
         let (streams, opened) = mpsc::channel(8);
         tokio::spawn(Arc::clone(&gate).serve(opened));
@@ -73,13 +64,19 @@ impl Place {
 
     /// Asks for a connection; nothing where it is reset without a word.
     async fn dial(&self, name: &str) -> Option<(DuplexStream, Verdict)> {
+        let mut guest = self.ask(name, 7).await?;
+        let verdict = in_time("a verdict", frame::read::<EgressVerdict>(&mut guest)).await.ok()??;
+        Some((guest, verdict.verdict?))
+    }
+
+    /// Says whom it wants to talk to, and does not wait.
+    async fn ask(&self, name: &str, port: u32) -> Option<DuplexStream> {
         let (mut guest, host) = tokio::io::duplex(4096);
         self.streams.send(host).await.expect("served");
         let target = Some(egress_request::Target::Name(name.to_owned()));
-        let request = EgressRequest { target, port: 7, execution: EXECUTION };
+        let request = EgressRequest { target, port, execution: EXECUTION };
         frame::write(&mut guest, &request).await.ok()?;
-        let verdict = in_time("a verdict", frame::read::<EgressVerdict>(&mut guest)).await.ok()??;
-        Some((guest, verdict.verdict?))
+        Some(guest)
     }
 
     /// A connection that was let through.
