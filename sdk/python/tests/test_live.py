@@ -45,14 +45,18 @@ def test_a_trace_is_told_by_its_steps(client: Client) -> None:
         sandbox.write_file("p", b"content")
         with rekindle.step("act"):
             sandbox.execute("fail 3")
+    with rekindle.step("plan", trace=trace), Sandbox(client=client) as other:
+        pass
     told = client.timeline(trace)
     assert [(entry.step, entry.call, entry.sandbox) for entry in told.entries] == [
         ("plan", "execute", sandbox.id),
         ("plan", "upload", sandbox.id),
         ("act", "execute", sandbox.id),
+        ("plan", "create", other.id),
+        ("plan", "destroy", other.id),
     ]
     sums = [(step.step, step.calls, step.executions, step.failures, step.bytes_in) for step in told.steps]
-    assert sums == [("plan", 2, 1, 0, 7), ("act", 1, 1, 1, 0)]
+    assert sums == [("plan", 4, 1, 0, 7), ("act", 1, 1, 1, 0)]
 
 
 def test_errors_have_classes_and_reasons(client: Client) -> None:

@@ -84,10 +84,7 @@ impl Call {
         service.calls().send_modify(|calls| *calls += 1);
         sandbox.wake();
         let entry = TimelineEntry { origin: origin.clone(), ..TimelineEntry::of(call, about) };
-        let step = origin.step.as_ref().map(tracing::field::display);
-        let trace = origin.trace_id().map(tracing::field::display);
-        let span = tracing::info_span!(parent: &sandbox.span, "call", otel.name = call, trace, step);
-        origin.adopt(&span);
+        let span = entry.span(&sandbox.span);
         Ok(Self {
             service: service.clone(),
             sandbox,
@@ -214,31 +211,6 @@ impl Call {
     }
 }
 
-/// A call that changes the sandbox itself, such as a pause: it is not under way in it and keeps no clock from
-/// running, and is remembered all the same.
-#[derive(Debug)]
-pub(super) struct Change<'a> {
-    service: &'a Service,
-    sandbox: &'a Sandbox,
-    started: Instant,
-    entry: TimelineEntry,
-}
-
-impl<'a> Change<'a> {
-    /// Begins a change.
-    pub(super) fn begin(service: &'a Service, sandbox: &'a Sandbox, call: &'static str) -> Self {
-        Self { service, sandbox, started: Instant::now(), entry: TimelineEntry::of(call, "") }
-    }
-
-    /// Remembers how it went.
-    pub(super) fn done<T>(mut self, result: Result<T, ServiceError>) -> Result<T, ServiceError> {
-        self.entry.took = self.started.elapsed();
-        self.entry.outcome = result.as_ref().map_or_else(TimelineOutcome::of, |_| TimelineOutcome::Done);
-        self.sandbox.lock().timeline.push(self.entry, self.service.config().timeline_entries);
-        result
-    }
-}
-
 impl Drop for Call {
     fn drop(&mut self) {
         let now = Instant::now();
@@ -250,14 +222,7 @@ impl Drop for Call {
             }
             entry.bytes_in = entry.bytes_in.saturating_add(self.fed.load(Ordering::Relaxed));
             self.service.observe(&entry);
-            tracing::info!(
-                parent: &self.span,
-                call = entry.call,
-                execution = entry.execution.map(tracing::field::display),
-                outcome = ?entry.outcome,
-                took_us = u64::try_from(entry.took.as_micros()).unwrap_or(u64::MAX),
-                "call"
-            );
+            entry.log(&self.span);
             let mut inner = self.sandbox.lock();
             inner.usage.bytes_in = inner.usage.bytes_in.saturating_add(entry.bytes_in);
             inner.usage.bytes_out = inner.usage.bytes_out.saturating_add(entry.bytes_out);

@@ -9,6 +9,7 @@ use tracing::Instrument as _;
 
 use super::authority::{trust_variables, write_authority};
 use super::caller::{Caller, Scope};
+use super::change::Asked;
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
 use super::history;
@@ -19,6 +20,7 @@ use super::lifetime::Lifetime;
 use super::program::environment;
 use super::registry::{Held, Service};
 use super::sandbox::{EndReason, Sandbox, SandboxFacts, SandboxLimitsView, SandboxView, StartView};
+use super::timeline::TimelineOutcome;
 use super::turns::{Turns, result_path};
 use crate::agent::{EnvVar, SandboxLimits};
 use crate::config::TemplateName;
@@ -143,6 +145,22 @@ impl Service {
     }
 
     async fn try_create(&self, caller: &Caller, spec: CreateSpec) -> Result<SandboxView, ServiceError> {
+        let template = spec.template.as_ref().unwrap_or(&self.config().default_template);
+        let mut asked =
+            Asked::begin(&tracing::Span::current(), &caller.origin, "create", &template.to_string());
+        let made = self.make(caller, spec, &mut asked).await;
+        if let Err(error) = &made {
+            asked.finish(TimelineOutcome::of(error));
+        }
+        made
+    }
+
+    async fn make(
+        &self,
+        caller: &Caller,
+        spec: CreateSpec,
+        call: &mut Asked,
+    ) -> Result<SandboxView, ServiceError> {
         let arrived = Instant::now();
         caller.require(Scope::Create)?;
         if *self.draining().borrow() {
@@ -241,6 +259,7 @@ impl Service {
         let (sandbox, transitions) = Sandbox::new(facts, vm, gate, lifetime, spec.at_timeout, turns);
         let sandbox = Arc::new(sandbox);
         tracing::info!(parent: &sandbox.span, template = %sandbox.facts.template, "the sandbox was created");
+        self.remember(&sandbox, call.finish(TimelineOutcome::Done));
         sandbox.serve_network();
         self.enter(sandbox.clone());
         let view = sandbox.view();

@@ -13,6 +13,7 @@ mod authority;
 mod call;
 mod call_rate;
 mod caller;
+mod change;
 mod config;
 mod create;
 mod describe;

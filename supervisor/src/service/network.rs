@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::call::Change;
 use super::caller::{Caller, Scope};
+use super::change::Change;
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
 use super::id::ExecutionId;
@@ -88,7 +88,7 @@ impl Service {
     ) -> Result<SandboxView, ServiceError> {
         caller.require(Scope::Create)?;
         let sandbox = self.alive(caller, sandbox)?;
-        let change = Change::begin(self, &sandbox, "update_network");
+        let change = Change::begin(self, &sandbox, &caller.origin, "update_network");
         let changed = self.policy(caller, network).and_then(|policy| {
             let inner = sandbox.lock();
             if matches!(inner.state, SandboxState::Ending | SandboxState::Ended) {

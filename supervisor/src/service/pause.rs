@@ -10,14 +10,15 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use super::call::Change;
 use super::caller::{Caller, Scope};
+use super::change::Change;
 use super::create::AtTimeout;
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
 use super::keeper::Holdings;
 use super::registry::Service;
 use super::sandbox::{EndReason, Sandbox, SandboxState, SandboxView};
+use crate::telemetry::Origin;
 
 /// How long a resumed guest may take to set its clock.
 const SET_CLOCK: Duration = Duration::from_secs(10);
@@ -48,6 +49,8 @@ pub(super) enum Keep {
 #[derive(Debug)]
 pub(super) struct TransitionRequest {
     pub transition: Transition,
+    /// What asking for it is part of.
+    pub origin: Origin,
     /// Whoever asked may have gone.
     pub reply: oneshot::Sender<Result<SandboxView, ServiceError>>,
 }
@@ -60,7 +63,7 @@ impl Service {
     /// See [`ServiceError`].
     pub async fn pause(&self, caller: &Caller, sandbox: &str) -> Result<SandboxView, ServiceError> {
         caller.require(Scope::Create)?;
-        self.alive(caller, sandbox)?.ask(Transition::Pause(Keep::Memory)).await
+        self.alive(caller, sandbox)?.ask(Transition::Pause(Keep::Memory), &caller.origin).await
     }
 
     /// The same, but its disk alone is kept: its programs end, and its memory is the host's again. One that is paused
@@ -74,7 +77,7 @@ impl Service {
         sandbox: &str,
     ) -> Result<SandboxView, ServiceError> {
         caller.require(Scope::Create)?;
-        self.alive(caller, sandbox)?.ask(Transition::Pause(Keep::Disk)).await
+        self.alive(caller, sandbox)?.ask(Transition::Pause(Keep::Disk), &caller.origin).await
     }
 
     /// Lets a paused sandbox run again. Resuming a running one is fine. One whose memory was given back is booted, for
@@ -84,7 +87,7 @@ impl Service {
     /// See [`ServiceError`].
     pub async fn resume(&self, caller: &Caller, sandbox: &str) -> Result<SandboxView, ServiceError> {
         caller.require(Scope::Create)?;
-        self.alive(caller, sandbox)?.ask(Transition::Resume).await
+        self.alive(caller, sandbox)?.ask(Transition::Resume, &caller.origin).await
     }
 
     /// A sandbox that somebody wants to use: one that is paused and was made to be resumed by its use is resumed.
@@ -93,7 +96,7 @@ impl Service {
     /// See [`ServiceError`].
     pub async fn wake(&self, caller: &Caller, sandbox: &str) -> Result<SandboxView, ServiceError> {
         let sandbox = self.alive(caller, sandbox)?;
-        wake(&sandbox).await?;
+        wake(&sandbox, &caller.origin).await?;
         Ok(sandbox.view())
     }
 
@@ -104,11 +107,11 @@ impl Service {
         holdings: &mut Holdings,
         request: TransitionRequest,
     ) {
-        let TransitionRequest { transition, reply } = request;
+        let TransitionRequest { transition, origin, reply } = request;
         let done = match transition {
-            Transition::Pause(keep) => self.make_pause(sandbox, holdings, keep).await,
+            Transition::Pause(keep) => self.make_pause(sandbox, holdings, keep, &origin).await,
             Transition::Resume => {
-                let change = Change::begin(self, sandbox, "resume");
+                let change = Change::begin(self, sandbox, &origin, "resume");
                 change.done(match holdings.stopped {
                     None => self.resume_machine(sandbox).await,
                     Some(_) => self.resume_from_disk(sandbox, holdings).await,
@@ -123,11 +126,15 @@ impl Service {
         sandbox: &Sandbox,
         holdings: &mut Holdings,
         keep: Keep,
+        origin: &Origin,
     ) -> Result<SandboxView, ServiceError> {
         match keep {
-            Keep::Memory => Change::begin(self, sandbox, "pause").done(self.pause_machine(sandbox).await),
+            Keep::Memory => {
+                let change = Change::begin(self, sandbox, origin, "pause");
+                change.done(self.pause_machine(sandbox).await)
+            }
             Keep::Disk => {
-                let change = Change::begin(self, sandbox, "pause_without_memory");
+                let change = Change::begin(self, sandbox, origin, "pause_without_memory");
                 change.done(self.pause_to_disk(sandbox, holdings).await)
             }
         }
@@ -144,7 +151,8 @@ impl Service {
             AtTimeout::Pause { .. } => Keep::Memory,
             AtTimeout::PauseWithoutMemory => Keep::Disk,
         };
-        let done = self.make_pause(sandbox, holdings, keep).await;
+        // It is nobody's call.
+        let done = self.make_pause(sandbox, holdings, keep, &Origin::default()).await;
         let now = Instant::now();
         let mut inner = sandbox.lock();
         // The longest life counts here too.
@@ -238,7 +246,7 @@ pub(super) async fn set_paused(sandbox: &Sandbox) -> Result<bool, ServiceError> 
 }
 
 /// Resumes a sandbox that is paused and was made to be resumed by its use; any other stays as it is.
-pub(super) async fn wake(sandbox: &Sandbox) -> Result<(), ServiceError> {
+pub(super) async fn wake(sandbox: &Sandbox, origin: &Origin) -> Result<(), ServiceError> {
     let wanted = {
         let inner = sandbox.lock();
         let auto = inner.at_timeout == AtTimeout::Pause { auto_resume: true };
@@ -246,7 +254,7 @@ pub(super) async fn wake(sandbox: &Sandbox) -> Result<(), ServiceError> {
         auto && inner.state == SandboxState::Paused && !inner.without_memory
     };
     if wanted {
-        sandbox.ask(Transition::Resume).await?;
+        sandbox.ask(Transition::Resume, origin).await?;
     }
     Ok(())
 }

@@ -63,7 +63,7 @@ impl Service {
             }
             Visitor::Anyone => (self.public(sandbox).ok_or(ServiceError::UnknownSandbox)?, Origin::default()),
         };
-        pause::wake(&sandbox).await?;
+        pause::wake(&sandbox, &origin).await?;
         let call = Call::begin(self, sandbox, &origin, "connect_port", &port.to_string())?;
         let mut call = call.unremembered();
         let agent = call.sandbox().agent();

@@ -172,6 +172,7 @@ impl Service {
     pub(super) fn retire(&self, sandbox: &Sandbox, end: End) {
         let now = Instant::now();
         let mut sandboxes = self.lock();
+        self.remember(sandbox, sandbox.take_destroys());
         sandbox.publish_end(end);
         let gone = Gone { view: sandbox.view(), timeline: sandbox.lock().timeline.clone(), since: now };
         sandboxes.alive.remove(&sandbox.facts.id);

@@ -17,6 +17,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use super::change::Asked;
 use super::create::AtTimeout;
 use super::detached::Jobs;
 use super::error::ServiceError;
@@ -35,6 +36,7 @@ use crate::agent::{AgentClient, GuestPath};
 use crate::config::TemplateName;
 use crate::host::cgroup;
 use crate::network::{Gate, Grants};
+use crate::telemetry::Origin;
 use crate::vm::Vm;
 
 pub use view::{SandboxLimitsView, SandboxUsage, SandboxView, StartView};
@@ -173,6 +175,8 @@ pub(super) struct Inner {
     /// Its turns, if they are bounded.
     pub turns: Option<Turns>,
     wanted: Option<(EndReason, String)>,
+    /// Calls that wait for its end, because they want it.
+    pub destroys: Vec<Asked>,
     executions: u64,
 }
 
@@ -203,6 +207,7 @@ impl Sandbox {
             contexts: Contexts::default(),
             turns,
             wanted: None,
+            destroys: Vec::new(),
             executions: 0,
         };
         let (transitions, asked) = mpsc::channel(MAX_TRANSITIONS);
@@ -247,9 +252,14 @@ impl Sandbox {
     }
 
     /// Asks the keeper for a transition and waits for it. A caller that goes away has asked all the same.
-    pub(super) async fn ask(&self, transition: Transition) -> Result<SandboxView, ServiceError> {
+    pub(super) async fn ask(
+        &self,
+        transition: Transition,
+        origin: &Origin,
+    ) -> Result<SandboxView, ServiceError> {
         let (reply, answer) = oneshot::channel();
-        if self.transitions.send(TransitionRequest { transition, reply }).await.is_ok()
+        let request = TransitionRequest { transition, origin: origin.clone(), reply };
+        if self.transitions.send(request).await.is_ok()
             && let Ok(answer) = answer.await
         {
             return answer;

@@ -82,6 +82,27 @@ impl TimelineEntry {
         (self.network_up, self.network_down) = (network.up, network.down);
         self.gateway_cost = network.gateway_cost;
     }
+
+    /// The span that it is: one of its caller's trace, or else below another one.
+    pub(super) fn span(&self, parent: &tracing::Span) -> tracing::Span {
+        let step = self.origin.step.as_ref().map(tracing::field::display);
+        let trace = self.origin.trace_id().map(tracing::field::display);
+        let span = tracing::info_span!(parent: parent, "call", otel.name = self.call, trace, step);
+        self.origin.adopt(&span);
+        span
+    }
+
+    /// Tells the log of it, once it is over.
+    pub(super) fn log(&self, span: &tracing::Span) {
+        tracing::info!(
+            parent: span,
+            call = self.call,
+            execution = self.execution.map(tracing::field::display),
+            outcome = ?self.outcome,
+            took_us = u64::try_from(self.took.as_micros()).unwrap_or(u64::MAX),
+            "call"
+        );
+    }
 }
 
 /// What came of a call.

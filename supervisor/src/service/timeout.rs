@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::Change;
 use super::caller::{Caller, Scope};
+use super::change::Change;
 use super::create::AtTimeout;
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
@@ -28,7 +28,7 @@ impl Service {
     ) -> Result<SandboxView, ServiceError> {
         caller.require(Scope::Create)?;
         let sandbox = self.alive(caller, sandbox)?;
-        let change = Change::begin(self, &sandbox, "set_timeout");
+        let change = Change::begin(self, &sandbox, &caller.origin, "set_timeout");
         change.done(self.set_timeout_alive(&sandbox, ttl, idle, at_timeout))
     }
 

@@ -123,9 +123,9 @@ async fn a_program_outlives_the_connections_of_who_started_it_and_of_who_is_atta
     assert_eq!((job.stdout_bytes, job.takes_input, &job.subject[..]), (11, false, "echo begun; cat; fail 3"));
     assert!(matches!(job.state, Some(State::Outcome(_))), "{job:?}");
     let told = timeline(&mut second, &id).await;
-    assert_eq!((told.len(), &told[0].call[..], &told[0].execution), (1, "execute_detached", &execution));
-    assert_eq!((told[0].bytes_in, told[0].bytes_out), (5, 11));
-    assert!(matches!(&told[0].outcome.as_ref().expect("one").outcome, Some(Came::Execution(_))), "{told:?}");
+    assert_eq!((told.len(), &told[1].call[..], &told[1].execution), (2, "execute_detached", &execution));
+    assert_eq!((told[1].bytes_in, told[1].bytes_out), (5, 11));
+    assert!(matches!(&told[1].outcome.as_ref().expect("one").outcome, Some(Came::Execution(_))), "{told:?}");
 }
 
 #[tokio::test]

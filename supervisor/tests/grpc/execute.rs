@@ -171,7 +171,7 @@ async fn a_deadline_reaches_the_guest_and_is_told_with_its_reason() {
         .timeline(v1::SandboxTimelineRequest { sandbox: id, ..Default::default() })
         .await
         .expect("told");
-    assert!(matches!(timeline.into_inner().entries[0].came(), Some(Came::Cancelled(_))));
+    assert!(matches!(timeline.into_inner().entries[1].came(), Some(Came::Cancelled(_))));
 }
 
 #[tokio::test]

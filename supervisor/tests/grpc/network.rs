@@ -130,7 +130,7 @@ async fn an_answer_tells_what_the_execution_did_on_the_network_and_what_was_deni
         .timeline(v1::SandboxTimelineRequest { sandbox: id.clone(), ..Default::default() })
         .await;
     let entries = timeline.expect("a timeline").into_inner().entries;
-    assert_eq!((entries[1].connections, entries[1].connections_denied), (2, 1));
+    assert_eq!((entries[2].connections, entries[2].connections_denied), (2, 1));
     let told = connections(&mut client, &id).await;
     assert_eq!(told.len(), 2);
     assert!(

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tonic::Request;
 
 use crate::network;
-use crate::place::{Place, Wishes, output, refused, shell, token_with};
+use crate::place::{Place, Wishes, millis, output, refused, shell, token_with};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -86,7 +86,7 @@ async fn the_calls_of_a_trace_are_one_tree_over_all_its_sandboxes() {
     assert_eq!(of_other.entries.len(), 2);
     let whole = traced(&mut plain, &one, "").await.expect("told");
     let steps: Vec<_> = whole.entries.iter().map(|entry| &*entry.step).collect();
-    assert_eq!((steps, whole.steps.len()), (vec!["plan", "", "plan"], 0));
+    assert_eq!((steps, whole.steps.len()), (vec!["", "plan", "", "plan"], 0));
 
     // Connections are of the call that began their execution.
     let told = connections(&mut plain, &one).await;
@@ -106,6 +106,86 @@ async fn the_calls_of_a_trace_are_one_tree_over_all_its_sandboxes() {
 }
 
 #[tokio::test]
+async fn a_sandbox_is_in_its_trace_from_its_beginning_to_its_end() {
+    let place = network::place().await;
+    let mut plain = place.client().await;
+    let (mut plan, mut act) = (part_of(&place, "plan", None).await, part_of(&place, "act", None).await);
+    let nothing = v1::CreateSandboxRequest { template: "nothing".into(), ..Default::default() };
+    plan.sandboxes.create(nothing).await.expect_err("there is no such template");
+    let (id, _) = place.sandbox_with(&mut plan, network::under("build")).await;
+    output(&mut act, &id, "echo hi").await;
+    let sandbox = || id.clone();
+    act.sandboxes
+        .pause(v1::PauseSandboxRequest { sandbox: id.clone(), ..Default::default() })
+        .await
+        .expect("paused");
+    plain
+        .sandboxes
+        .resume(v1::ResumeSandboxRequest { sandbox: sandbox() })
+        .await
+        .expect("runs, for nobody's trace");
+    act.sandboxes
+        .pause(v1::PauseSandboxRequest { sandbox: sandbox(), without_memory: true })
+        .await
+        .expect("paused");
+    plan.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: sandbox() }).await.expect("booted");
+    let too_long = v1::SetSandboxTimeoutRequest {
+        sandbox: sandbox(),
+        ttl: millis(u64::MAX / 1000),
+        ..Default::default()
+    };
+    plan.sandboxes.set_timeout(too_long).await.expect_err("too long");
+    let none = v1::UpdateNetworkRequest { sandbox: sandbox(), network: "none".into() };
+    act.network.update(none).await.expect("changed");
+    plan.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: sandbox() }).await.expect("destroyed");
+    plan.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: sandbox() }).await.expect("again");
+
+    let told = traced(&mut plain, "", TRACE).await.expect("told");
+    let entries: Vec<_> = told.entries.iter().map(|entry| (&*entry.step, &*entry.call)).collect();
+    assert_eq!(
+        entries,
+        [
+            ("plan", "create"),
+            ("act", "execute"),
+            ("act", "pause"),
+            ("act", "pause_without_memory"),
+            ("plan", "resume"),
+            ("plan", "set_timeout"),
+            ("act", "update_network"),
+            ("plan", "destroy"),
+        ]
+    );
+    let whole = |entry: &v1::TimelineEntry| {
+        entry.sandbox == id && entry.trace == TRACE && entry.span == "00f067aa0ba902b7"
+    };
+    assert!(told.entries.iter().all(whole), "{told:?}");
+    let made = &told.entries[0];
+    let took = |entry: &v1::TimelineEntry| entry.duration.expect("it took a time");
+    assert_eq!(made.subject, "tiny", "what it was made from");
+    assert!(took(made).seconds > 0 || took(made).nanos > 0);
+    let sums: Vec<_> =
+        told.steps.iter().map(|sums| (&*sums.step, sums.calls, sums.executions, sums.failures)).collect();
+    assert_eq!(sums, [("plan", 4, 0, 1), ("act", 4, 1, 0)], "one was refused");
+    let audit = lines(&place, "Sandboxes/Create");
+    assert_eq!((&audit[0]["trace"], &audit[0]["decision"]), (&TRACE.into(), &"rejected".into()));
+}
+
+#[tokio::test]
+async fn what_resumes_a_sandbox_by_its_use_is_what_the_resume_is_part_of() {
+    let place = Place::new().await;
+    let mut client = part_of(&place, "use", None).await;
+    let asked =
+        v1::CreateSandboxRequest { on_timeout: v1::OnTimeout::PauseUntilUsed.into(), ..Default::default() };
+    let (id, _) = place.sandbox_with(&mut place.client().await, asked).await;
+    let pause = v1::PauseSandboxRequest { sandbox: id.clone(), ..Default::default() };
+    place.client().await.sandboxes.pause(pause).await.expect("paused");
+    output(&mut client, &id, "echo hi").await;
+    let told = traced(&mut client, "", TRACE).await.expect("told").entries;
+    let calls: Vec<_> = told.iter().map(|entry| (&*entry.step, &*entry.call)).collect();
+    assert_eq!(calls, [("use", "resume"), ("use", "execute")]);
+}
+
+#[tokio::test]
 async fn a_trace_shows_what_its_reader_may_see_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("tokens.toml");
@@ -122,16 +202,24 @@ async fn a_trace_shows_what_its_reader_may_see_alone() {
     let mut operator = place.client().await;
     assert_eq!(
         traced(&mut operator, "", TRACE).await.expect("told").entries.len(),
-        2,
+        4,
         "who runs the host looks"
     );
     let mut client = place.client_with(Some(&acme)).await;
     let told = traced(&mut client, "", TRACE).await.expect("told");
-    assert_eq!((told.entries.len(), told.steps[0].calls), (1, 1), "an id that is known opens nothing");
+    assert_eq!((told.entries.len(), told.steps[0].calls), (2, 2), "an id that is known opens nothing");
     let others = traced(&mut operator, "", TRACE).await.expect("told").entries;
     let rivals = others.iter().find(|entry| entry.sandbox != told.entries[0].sandbox).expect("the other's");
     let refusal = traced(&mut client, &rivals.sandbox, TRACE).await.expect_err("another's");
     assert_eq!(refusal.code(), Code::NotFound);
+
+    // Whoever runs the host may end it; what that is part of is not its tenant's to read.
+    let sandbox = told.entries[0].sandbox.clone();
+    let mut host = part_of(&place, "cleaning", None).await;
+    host.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: sandbox.clone() }).await.expect("destroyed");
+    let all = traced(&mut client, &sandbox, "").await.expect("told").entries;
+    let last = all.last().expect("calls");
+    assert_eq!((&*last.call, &*last.trace, &*last.step), ("destroy", "", ""));
 }
 
 #[tokio::test]
@@ -159,7 +247,7 @@ async fn a_trace_that_is_none_is_ignored_and_a_step_that_is_none_is_refused() {
     client.sandboxes.execute(with("rekindle-step", &["plan"])).await.expect("a step needs no trace");
     let entries = traced(&mut client, &id, "").await.expect("told").entries;
     let steps: Vec<_> = entries.iter().map(|entry| (&*entry.trace, &*entry.step)).collect();
-    assert_eq!(steps, [("", ""), ("", ""), ("", ""), ("", "plan")], "what was refused ran nothing");
+    assert_eq!(steps[1..], [("", ""), ("", ""), ("", ""), ("", "plan")], "what was refused ran nothing");
     for wrong in ["x", "0", &"0".repeat(32), PARENT] {
         let refusal = traced(&mut client, "", wrong).await.expect_err("no trace");
         assert_eq!(refusal.code(), Code::InvalidArgument, "{wrong}");

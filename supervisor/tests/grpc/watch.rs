@@ -103,7 +103,7 @@ async fn a_watcher_that_does_not_keep_up_is_told_so_and_holds_nobody_up() {
 
 #[tokio::test]
 async fn the_timeline_has_every_call_with_its_cost_and_outlives_the_sandbox() {
-    let service = |config: &mut rekindle::service::ServiceConfig| config.timeline_entries = 5;
+    let service = |config: &mut rekindle::service::ServiceConfig| config.timeline_entries = 6;
     let place = Place::with(Wishes { service, ..Wishes::default() }).await;
     let mut client = place.client().await;
     let (id, _) = place.sandbox(&mut client).await;
@@ -139,7 +139,7 @@ async fn the_timeline_has_every_call_with_its_cost_and_outlives_the_sandbox() {
             )
         })
         .collect();
-    assert_eq!(told.dropped, 2);
+    assert_eq!(told.dropped, 3);
     let ran = |outcome| Came::Execution(v1::ExecutionOutcome { outcome: Some(outcome) });
     assert_eq!(
         rows,
@@ -149,6 +149,7 @@ async fn the_timeline_has_every_call_with_its_cost_and_outlives_the_sandbox() {
             ("execute", "ex-4", "kill 9", ran(Outcome::Signal(9))),
             ("execute", "ex-5", "sleep 60000", ran(Outcome::TimedOut(v1::ExecutionTimedOut {}))),
             ("list_files", "", ".", Came::Done(v1::TimelineDone {})),
+            ("destroy", "", "", Came::Done(v1::TimelineDone {})),
         ]
     );
     let cat = &told.entries[0];

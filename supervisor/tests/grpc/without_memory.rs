@@ -94,7 +94,7 @@ async fn its_memory_is_given_back_and_it_boots_with_its_disk_and_what_it_was_mad
 
     let told: Vec<String> =
         crate::detached::timeline(&mut client, &id).await.into_iter().map(|e| e.call).collect();
-    assert_eq!(told, ["pause_without_memory", "pause_without_memory", "resume", "execute"]);
+    assert_eq!(told, ["create", "pause_without_memory", "pause_without_memory", "resume", "execute"]);
     pause(&mut client, &id).await.expect("once more");
     client.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: id }).await.expect("destroyed");
     assert!(disks(&run).is_empty(), "nothing is left");

@@ -23,4 +23,5 @@ mod protocols;
 #[expect(dead_code, reason = "not all of it is used here")]
 mod python;
 mod sdk;
+mod trace;
 mod watch;

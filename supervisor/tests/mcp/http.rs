@@ -212,14 +212,18 @@ async fn a_call_is_part_of_the_trace_that_its_meta_or_its_headers_name() {
     run("echo c", &[], json!({})).await;
     let refused = run("echo d", &[], json!({"rekindle/step": " "})).await;
     assert!(refused.starts_with("refused: INVALID_REQUEST: "), "{refused}");
+    served.call(&place.acme, "sandbox_end", json!({"sandbox": sandbox})).await;
 
     let mut client = place.client().await;
     let mut told = async |trace: &str| {
         let request =
             rekindle_api::v1::SandboxTimelineRequest { sandbox: String::new(), trace: trace.into() };
         let told = client.sandboxes.timeline(request).await.expect("told").into_inner();
-        told.entries.iter().map(|entry| format!("{} {}", entry.step, entry.subject)).collect::<Vec<_>>()
+        told.entries
+            .iter()
+            .map(|entry| format!("{} {} {}", entry.step, entry.call, entry.subject))
+            .collect::<Vec<_>>()
     };
-    assert_eq!(told(one).await, ["headers echo a", "meta echo b"]);
-    assert_eq!(told(other).await, ["usual echo c"]);
+    assert_eq!(told(one).await, ["headers execute echo a", "meta execute echo b"]);
+    assert_eq!(told(other).await, ["usual create tiny", "usual execute echo c", "usual destroy "]);
 }

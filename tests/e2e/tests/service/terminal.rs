@@ -97,6 +97,6 @@ async fn an_interactive_shell_has_a_terminal_of_our_size_and_all_keys_reach_it()
     assert_eq!(status.code(), Some(5), "{}", screen.seen);
     screen.seen.clear();
     let timeline = rekindle(data.path(), &["timeline", "--server", &address, "--json", id]).await.json();
-    assert_eq!(timeline["entries"][0]["outcome"], "exited:5", "{timeline}");
+    assert_eq!(timeline["entries"][1]["outcome"], "exited:5", "{timeline}");
     server.stop(&leftovers::machines(data.path())).await;
 }
