@@ -168,8 +168,12 @@ impl Gate {
 
     /// Runs Python source that can [`ASK`], and returns the lines it printed.
     pub async fn python(&self, sandbox: &Sandbox, source: &str) -> Vec<String> {
-        let ran = self.run(sandbox, python(&format!("{ASK}\n{source}")), "").await;
-        ran.printed().lines().map(str::to_owned).collect()
+        self.ran_python(sandbox, source).await.printed().lines().map(str::to_owned).collect()
+    }
+
+    /// Runs Python source that can [`ASK`].
+    pub async fn ran_python(&self, sandbox: &Sandbox, source: &str) -> Ran {
+        self.run(sandbox, python(&format!("{ASK}\n{source}")), "").await
     }
 
     async fn run(&self, sandbox: &Sandbox, program: Program, stdin: &str) -> Ran {

@@ -111,12 +111,15 @@ async fn npm_publishes_to_a_real_registry_and_installs_from_it() {
     let closed = format!("{npm} && cd package && npm pkg set name=@closed/gatekeeper && npm publish");
     gate.shell(&sandbox, &closed, "").await.assert_told(1, "unable to authenticate");
 
-    let install = "npm install --no-audit --no-fund gatekeeper";
+    // Publishing leaves the package in npm's cache; another one has nothing of it.
+    let install = "npm install --no-audit --no-fund --cache ~/empty gatekeeper";
     let used = "node -p 'require(\"gatekeeper\")'";
     let line = format!("{npm} && mkdir project && cd project && npm init -y >&2 && {install} >&2 && {used}");
     assert_eq!(gate.shell(&sandbox, &line, "").await.printed(), "from a package");
     let log = registry.log();
-    assert!(log.contains("PUT /gatekeeper"), "{log}");
+    for asked in ["PUT /gatekeeper", "GET /gatekeeper/-/gatekeeper-1.0.0.tgz"] {
+        assert!(log.contains(asked), "{asked} is not in {log}");
+    }
     gate.close().await;
 }
 
