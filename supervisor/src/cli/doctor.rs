@@ -1,9 +1,13 @@
 //! `rekindle doctor`: what was found on this machine, which engine that makes, and what to do about the rest.
 
+use std::fs;
+
+use prometheus_client::metrics::counter::Counter;
 use rekindle::config::{Dirs, default_template};
 use rekindle::engine::detect::{self, EngineChoice, HostFacts, Programs};
 use rekindle::host::advice;
 use rekindle::host::cgroup::{CgroupManager, Unenforced};
+use rekindle::network::{Egress, Gateway, Worker, WorkerOptions};
 use rekindle::store::{Artifacts, Store};
 use serde::Serialize;
 
@@ -33,7 +37,7 @@ struct Finding {
 }
 
 /// Runs the command: code 0 when a sandbox can run here.
-pub fn doctor(options: &DoctorOptions) -> anyhow::Result<u8> {
+pub async fn doctor(options: &DoctorOptions) -> anyhow::Result<u8> {
     let facts = HostFacts::probe(Programs::default());
     let mut findings = vec![kvm(&facts), firecracker(&facts), qemu(&facts)];
     let decision = detect::decide(EngineChoice::Auto, &facts);
@@ -42,6 +46,7 @@ pub fn doctor(options: &DoctorOptions) -> anyhow::Result<u8> {
         Err(error) => split("engine", Verdict::Missing, &error.to_string()),
     });
     findings.push(cgroups());
+    findings.push(network().await);
     findings.extend(artifacts()?);
     // What a production host should look like; nothing of it keeps a sandbox from running.
     findings.extend(advice::advise().into_iter().map(|advice| Finding {
@@ -124,6 +129,26 @@ fn cgroups() -> Finding {
         found: format!("{version}; not enforced: {}", missing.join(", ")),
         hint: Some(Unenforced::hint(manager.unenforced()).into()),
     }
+}
+
+/// The process that serves connections to the outside: one is started, and asked who it is.
+async fn network() -> Finding {
+    let options = WorkerOptions::this_program(Counter::default());
+    match Worker::start(options, &Egress::default(), &Gateway::default()).await {
+        Ok(worker) => {
+            let user =
+                worker.pid().and_then(user_of).map_or_else(String::new, |user| format!(", as user {user}"));
+            ok("network", format!("its worker starts, without capabilities{user}"))
+        }
+        Err(error) => split("network", Verdict::Note, &error.to_string()),
+    }
+}
+
+/// Whom a process runs as.
+fn user_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    ids.split_whitespace().next()?.parse().ok()
 }
 
 /// Kernel and images, and the snapshots made of them.

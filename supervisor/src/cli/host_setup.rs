@@ -34,7 +34,7 @@ pub struct SetupOptions {
 }
 
 /// Runs the command: code 0 when a sandbox can run here.
-pub fn setup(options: SetupOptions) -> anyhow::Result<u8> {
+pub async fn setup(options: SetupOptions) -> anyhow::Result<u8> {
     let place = Dirs::find()?.firecracker();
     let release = Release::pinned(options.mirror)?;
     if is_there(&place, &release) {
@@ -48,7 +48,7 @@ pub fn setup(options: SetupOptions) -> anyhow::Result<u8> {
         install(&release, options.from.as_deref(), &place)?;
         progress.done(&format!("{VERSION} is in {}", place.display()));
     }
-    doctor::doctor(&DoctorOptions { json: false })
+    doctor::doctor(&DoctorOptions { json: false }).await
 }
 
 /// Puts the release in its place.
