@@ -31,6 +31,12 @@ impl ExecutionClock {
         Ok(Self { unix_nanos, timezone: timezone.to_owned() })
     }
 
+    /// The name of its time zone; empty for the guest's.
+    #[must_use]
+    pub fn timezone(&self) -> &str {
+        &self.timezone
+    }
+
     /// For a request: where it starts, and the time zone.
     #[must_use]
     pub fn to_wire(&self) -> (u64, String) {

@@ -254,7 +254,11 @@ pub(super) fn status(error: &ServiceError) -> Status {
         reason: reason(error.kind()).into(),
         retryable,
         retry_after: after.map(duration),
-        hint: row.hint.to_owned(),
+        hint: Some(row.hint)
+            .filter(|hint| !hint.is_empty())
+            .or_else(|| own_hint(error))
+            .unwrap_or_default()
+            .to_owned(),
         end: match innermost(error) {
             ServiceError::Ended { end, .. } => Some(messages::end(end)),
             _ => None,
@@ -356,6 +360,12 @@ fn innermost(error: &ServiceError) -> &ServiceError {
         ServiceError::Shared(error) => innermost(error),
         other => other,
     }
+}
+
+/// What a request that makes no sense says about itself.
+fn own_hint(error: &ServiceError) -> Option<&str> {
+    let ServiceError::Invalid { what } = innermost(error) else { return None };
+    what.lines().find_map(|line| line.strip_prefix("hint: "))
 }
 
 /// The whole chain on one line. Hints have a place of their own.

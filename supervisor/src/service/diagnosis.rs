@@ -2,7 +2,7 @@
 //! from how it ended, what the guest makes of its words, and what is installed. Pure; docs/guides/diagnoses.md lists the
 //! codes.
 
-mod near;
+pub(super) mod near;
 
 use crate::agent::{Diagnosis as Guess, DiagnosisKind, Finished, Outcome, Output};
 use crate::host::untrusted::printable;

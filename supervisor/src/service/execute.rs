@@ -98,7 +98,7 @@ impl Service {
         match ran {
             Ok(finished) => Ok(call.ended(execution, finished)),
             Err(error) => {
-                let failed = Err(error);
+                let failed = Err(call.not_in_timezone(error, spec.clock.timezone()).await);
                 call.not_started(&failed);
                 failed
             }

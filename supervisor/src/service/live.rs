@@ -142,7 +142,7 @@ impl Service {
                 Ok(LiveExecution { id, call, sandbox, printed: 0, stdin, pid: started.pid })
             }
             Err(error) => {
-                let failed = Err(error);
+                let failed = Err(call.not_in_timezone(error, spec.clock.timezone()).await);
                 call.not_started(&failed);
                 failed
             }

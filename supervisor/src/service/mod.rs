@@ -46,6 +46,7 @@ mod sandbox;
 mod shutdown;
 mod timeline;
 mod timeout;
+mod timezone;
 mod trace;
 mod turns;
 mod watch;

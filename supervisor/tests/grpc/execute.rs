@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::timeline_outcome::Outcome as Came;
 use rekindle_api::v1::{self, ErrorReason};
-use rekindle_api::{Code, Request};
+use rekindle_api::{Code, Request, Status};
+use rekindle_protocol::wire::ErrorCode;
+use tonic::Response;
 
+use crate::files::{file, upload};
 use crate::place::{Place, Wishes, in_time, millis, output, refused, shell, until};
 
 #[tokio::test]
@@ -108,6 +112,37 @@ async fn an_execution_has_a_clock_of_its_own_where_one_is_asked_for() {
         assert!(detail.hint.contains("zoneinfo"), "{detail:?}");
     }
     assert_eq!(guest.executed().len(), ran, "what makes no sense never reaches the guest");
+}
+
+#[tokio::test]
+async fn a_time_zone_that_the_image_does_not_have_is_refused_with_names_that_it_has() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let asked = |timezone: &str| v1::ExecuteRequest { timezone: timezone.into(), ..shell(&id, "clock") };
+    fn refused_with<T: std::fmt::Debug>(answer: Result<Response<T>, Status>) -> String {
+        refused(answer, Code::InvalidArgument, ErrorReason::InvalidRequest).hint
+    }
+    guest.refuse_next(ErrorCode::InvalidArgument);
+    let none = refused_with(client.sandboxes.execute(asked("Europe/Berlin")).await);
+    assert!(none.contains("no time zones") && none.contains("TZ in `env`"), "{none}");
+
+    for name in ["Europe/Berlin", "America/Argentina/Salta", "zone.tab", "Europe/\u{1b}Berlin"] {
+        let path = format!("/usr/share/zoneinfo/{name}");
+        upload(&mut client, file(&id, &path), &Bytes::new()).await.expect("uploaded");
+    }
+    for (wrong, right) in [("Berlin", "Europe/Berlin"), ("America/Salto", "America/Argentina/Salta")] {
+        guest.refuse_next(ErrorCode::InvalidArgument);
+        let hint = refused_with(client.sandboxes.execute(asked(wrong)).await);
+        assert!(hint.starts_with(&format!("did you mean {right}? `ls /usr/share/zoneinfo`")), "{hint}");
+    }
+    guest.refuse_next(ErrorCode::InvalidArgument);
+    let program = v1::StartExecutionRequest { request: Some(asked("Berlin")), ..Default::default() };
+    let hint = refused_with(client.executions.start(program).await);
+    assert!(hint.contains("Europe/Berlin"), "{hint}");
+    // It was something else.
+    guest.refuse_next(ErrorCode::InvalidArgument);
+    assert_eq!(refused_with(client.sandboxes.execute(asked("Europe/Berlin")).await), "");
 }
 
 #[tokio::test]

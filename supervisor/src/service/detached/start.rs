@@ -92,7 +92,7 @@ impl Service {
         let execution = match call.wait(sandbox.agent().execute(request)).await {
             Ok(execution) => execution,
             Err(error) => {
-                let failed = Err(error);
+                let failed = Err(call.not_in_timezone(error, spec.clock.timezone()).await);
                 call.not_started(&failed);
                 return failed;
             }

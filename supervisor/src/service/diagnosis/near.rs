@@ -1,4 +1,4 @@
-//! Names of installed packages that are like one that is not there.
+//! Names of installed packages, and of time zones, that are like one that is not there.
 
 /// Names that are told.
 const MOST: usize = 3;
@@ -52,6 +52,20 @@ pub(super) fn modules(module: &str, packages: &[String]) -> Vec<String> {
 pub(super) fn commands(command: &str, packages: &[String]) -> Vec<String> {
     let command = command.rsplit('/').next().unwrap_or(command);
     nearest(command, packages.iter().filter(|package| !package.starts_with("pip:")).filter_map(|p| name(p)))
+}
+
+/// Time zones that may have been meant: their cities are called nearly so, in whichever part of the world, or they are in
+/// the one that was named.
+pub(in crate::service) fn timezones(wanted: &str, names: &[String]) -> Vec<String> {
+    fn city(name: &str) -> &str {
+        name.rsplit('/').next().unwrap_or(name)
+    }
+    let cities = nearest(city(wanted), names.iter().map(|name| city(name)));
+    let near = cities.iter().flat_map(|near| names.iter().filter(move |name| city(name) == near));
+    let within =
+        names.iter().filter(|name| name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('/')));
+    let found: Vec<String> = near.take(MOST).cloned().collect();
+    if found.is_empty() { within.take(MOST).cloned().collect() } else { found }
 }
 
 fn name(package: &str) -> Option<&str> {

@@ -82,6 +82,11 @@ pub fn reason(status: &Status) -> ErrorReason {
     detail(status).unwrap_or_else(|| panic!("{status:?} has no detail")).reason()
 }
 
+/// What to do about a failure.
+pub fn hint(status: &Status) -> String {
+    detail(status).unwrap_or_else(|| panic!("{status:?} has no detail")).hint
+}
+
 /// A duration as the API wants it.
 pub fn time(duration: Duration) -> Option<rekindle_api::Duration> {
     Some(rekindle_api::time::duration(duration))

@@ -11,7 +11,7 @@ use rekindle_e2e::leftovers;
 use rekindle_e2e::server::Server;
 use rekindle_test_support::wait::PATIENCE;
 
-use crate::calls::{create, destroy, output, python, reason, shell, time};
+use crate::calls::{create, destroy, hint, output, python, reason, shell, time};
 
 /// 2024-01-02T03:04:05Z, four in Berlin.
 const NOW: u64 = 1_704_164_645;
@@ -100,7 +100,10 @@ async fn programs_of_one_execution_have_a_clock_of_their_own_and_nothing_else_ha
     let refusal = refusal.expect_err("there is no such zone");
     assert_eq!(refusal.code(), rekindle_api::Code::InvalidArgument, "{refusal:?}");
     assert_eq!(reason(&refusal), ErrorReason::InvalidRequest);
-    assert!(refusal.message().contains("/usr/share/zoneinfo"), "{}", refusal.message());
+    assert!(refusal.message().contains("Mars/Base"), "{}", refusal.message());
+    let refusal = client.sandboxes.clone().execute(with_clock(id, shell("date"), "Berlin")).await;
+    let hint = hint(&refusal.expect_err("there is no such zone"));
+    assert!(hint.starts_with("did you mean Europe/Berlin?"), "{hint}");
 
     destroy(&client, id).await;
     server.stop(&leftovers::machines(data.path())).await;

@@ -79,7 +79,7 @@ class Values:
         self.note(values)
 
     def note_lengths(self, values):
-        lengths = list(map(len, values))
+        lengths = set(map(len, values))
         shortest, longest = min(lengths), max(lengths)
         self.shortest = shortest if self.shortest is None else min(self.shortest, shortest)
         self.longest = longest if self.longest is None else max(self.longest, longest)
@@ -95,7 +95,8 @@ class Values:
             step = max(len(values) // 20, 1)
             self.dates = all(map(DATE.fullmatch, values[::step]))
             if self.dates:
-                first, last = min(values), max(values)
+                some = set(values)
+                first, last = min(some), max(some)
                 self.first = first if self.first is None else min(self.first, first)
                 self.last = last if self.last is None else max(self.last, last)
         self.note(values)
@@ -116,15 +117,15 @@ class Values:
             self.sketch.add(values)
 
     def add_lists(self, lists, depth):
-        self.end_lists(list(map(len, lists)))
+        self.end_lists(set(map(len, lists)), len(lists))
         if depth >= DEEPEST:
             self.deeper = True
             return
         self.elements().add(list(itertools.chain.from_iterable(lists)), depth + 1)
 
-    def end_lists(self, lengths):
+    def end_lists(self, lengths, count=1):
         """Counts arrays whose elements are counted elsewhere."""
-        self.lists += len(lengths)
+        self.lists += count
         least, most = min(lengths), max(lengths)
         self.least = least if self.least is None else min(self.least, least)
         self.most = most if self.most is None else max(self.most, most)
@@ -176,11 +177,11 @@ class Values:
             for one in objects:
                 self.add_columns({name: [value] for name, value in one.items()}, depth)
             return True
+        rows = map(operator.itemgetter(*names), objects)
         try:
-            rows = list(map(operator.itemgetter(*names), objects))
+            columns = [list(rows)] if len(names) == 1 else zip(*rows)
         except KeyError:
             return False
-        columns = [rows] if len(names) == 1 else zip(*rows)
         for name, column in zip(names, columns):
             self.field(name).add(column, depth + 1)
         return True

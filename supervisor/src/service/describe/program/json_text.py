@@ -312,7 +312,8 @@ def describe_json_lines(about, text, values):
                 except BROKEN as error:
                     bad += 1
                     worst = worst or f"line {number + place + 1:,}: {short(clean(str(error) or 'no value'), 80)}"
-        number += block.count("\n")
+        # Mostly counted before.
+        number += count if len(block) == len(lines) + 1 and block.endswith("\n") else block.count("\n")
         values.add(batch)
         about["records"] += len(batch)
         if bad:
