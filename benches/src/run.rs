@@ -26,6 +26,7 @@ use crate::record::{Kind, PageCache, Record};
 use crate::report::{self, Report};
 use crate::scenario::alternatives::Alternative;
 use crate::scenario::e2b::Fronted;
+use crate::scenario::egress::Networked;
 use crate::scenario::grpc::Served;
 use crate::scenario::transfer::{self, RawChannel};
 use crate::scenario::{Scenario, claim, crowd, first_run, roundtrip, starts, working_set};
@@ -54,6 +55,7 @@ pub async fn everything(args: &Args) -> Result<bool> {
     run.warm_sandbox().await;
     run.service().await;
     run.front().await;
+    run.network().await;
     run.memory().await;
     run.bursts().await;
     let Run { record, progress, .. } = run;
@@ -315,6 +317,20 @@ impl Run<'_> {
             .await;
         let closed = served.close().await;
         self.or_skip(Scenario::GrpcRoundtrip, closed);
+    }
+
+    /// A sandbox with a network, and one without.
+    async fn network(&mut self) {
+        if !self.args.wants(Scenario::Egress) {
+            return;
+        }
+        self.progress.say("two warm sandboxes, one with a network");
+        let networked = Networked::start(self.bed).await;
+        let Some(mut networked) = self.or_skip(Scenario::Egress, networked) else { return };
+        let sample = async |record: &mut Record| networked.sample(record).await;
+        self.phase(WarmUp::Round, self.args.n, vec![row(Scenario::Egress, "egress_in", sample)]).await;
+        let closed = networked.close().await;
+        self.or_skip(Scenario::Egress, closed);
     }
 
     /// What idle clones have for themselves.

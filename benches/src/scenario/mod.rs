@@ -6,6 +6,7 @@ pub mod alternatives;
 pub mod claim;
 pub mod crowd;
 pub mod e2b;
+pub mod egress;
 pub mod first_run;
 pub mod grpc;
 pub mod roundtrip;
@@ -53,6 +54,8 @@ pub enum Scenario {
     Upload,
     /// A file out of a sandbox, beside the raw channel
     Download,
+    /// Transfers through the gate beside the raw channel, and executions beside an idle and a busy network
+    Egress,
     /// What an idle clone has for itself
     Density,
     /// Many starts at once

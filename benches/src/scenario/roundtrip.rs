@@ -59,6 +59,16 @@ async fn pair(agent: &AgentClient) -> Result<(Duration, Duration, Duration)> {
     Ok((whole, own, begun.elapsed()))
 }
 
+/// `true` in a guest that was left alone for a moment, its own time left out.
+///
+/// # Errors
+/// When it does not end well.
+pub async fn after_a_rest(agent: &AgentClient) -> Result<Duration> {
+    tokio::time::sleep(REST).await;
+    let (whole, own) = run_true(agent).await?;
+    Ok(whole.saturating_sub(own))
+}
+
 /// `true`: all of its time, and its own as the guest measured it.
 ///
 /// # Errors

@@ -86,7 +86,11 @@ impl RawChannel {
         Ok(Self { machine, stream, ground })
     }
 
-    async fn send_in(&mut self, content: &[u8]) -> Result<Duration> {
+    /// So many bytes into the guest, until it says that it has them.
+    ///
+    /// # Errors
+    /// When the channel ends.
+    pub async fn send_in(&mut self, content: &[u8]) -> Result<Duration> {
         let begun = Instant::now();
         self.stream.write_all(format!("in {}\n", content.len() / PIECE).as_bytes()).await?;
         self.stream.write_all(content).await?;
@@ -95,7 +99,11 @@ impl RawChannel {
         Ok(begun.elapsed())
     }
 
-    async fn fetch_out(&mut self, mut left: usize) -> Result<Duration> {
+    /// So many bytes out of the guest.
+    ///
+    /// # Errors
+    /// When the channel ends.
+    pub async fn fetch_out(&mut self, mut left: usize) -> Result<Duration> {
         let mut buffer = vec![0; PIECE];
         let begun = Instant::now();
         self.stream.write_all(format!("out {}\n", left / PIECE).as_bytes()).await?;
