@@ -85,8 +85,6 @@ impl AsyncWrite for Guest {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.teller.poll_flush(context))?;
-        self.teller.end();
-        Poll::Ready(Ok(()))
+        self.teller.poll_end(context)
     }
 }

@@ -39,6 +39,8 @@ struct Out {
     traffic: Option<Arc<Traffic>>,
     /// What was told of them.
     told: (u64, u64),
+    /// It was said that the guest is told no more.
+    ended: bool,
 }
 
 impl Out {
@@ -171,11 +173,16 @@ impl Teller {
         }
     }
 
-    /// Says that the guest is told no more. Everything was flushed before.
-    pub(super) fn end(&self) {
+    /// Says that the guest is told no more, after everything before. Complete when that is on its way: nobody sends
+    /// it later, and the guest may wait for it with all it has to say.
+    pub(super) fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_flush(context))?;
         let mut out = self.out();
-        out.frame(Kind::End, &[]);
-        let _ = self.send(&mut out);
+        if !std::mem::replace(&mut out.ended, true) {
+            out.frame(Kind::End, &[]);
+        }
+        drop(out);
+        self.poll_flush(context)
     }
 
     /// Says that nothing follows at all.
@@ -184,5 +191,44 @@ impl Teller {
         self.tell(&Event::Ended);
         let heard = std::future::poll_fn(|context| self.poll_flush(context));
         let _ = timeout(LAST_WORDS, heard).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is said where there is no room for it.
+
+    use std::pin::pin;
+
+    use futures::poll;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::network::worker::guest::Guest;
+
+    #[tokio::test]
+    async fn the_end_of_a_connection_is_said_when_there_is_room_for_it() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let teller = Arc::new(Teller::new(ours));
+        let filled = fill(&teller).await;
+        let mut guest = Guest::new(Arc::clone(&teller));
+        let mut ending = pin!(guest.shutdown());
+        assert!(poll!(ending.as_mut()).is_pending(), "it is taken for said");
+        theirs.read_exact(&mut vec![0; filled]).await.unwrap();
+        ending.await.unwrap();
+        let mut last = [0xff; 5];
+        theirs.read_exact(&mut last).await.unwrap();
+        assert_eq!(last, head(Kind::End, 0), "and said once");
+        assert_eq!(theirs.try_read(&mut last).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    /// Writes until the socket takes no more, and tells how much that was.
+    async fn fill(teller: &Teller) -> usize {
+        let mut filled = 0;
+        teller.socket.writable().await.unwrap();
+        while let Ok(sent) = teller.socket.try_write(&[0; 4096]) {
+            filled += sent;
+        }
+        filled
     }
 }
