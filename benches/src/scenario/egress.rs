@@ -52,6 +52,9 @@ c.shutdown(socket.SHUT_WR)
 c.recv(1)
 ";
 
+/// Two programs that compute until they are told to stop.
+const WORK: &str = "rm -f /tmp/done; for i in 1 2; do while [ ! -e /tmp/done ]; do :; done & done; wait";
+
 /// A sandbox with a network, one without, and the bare channel.
 pub struct Networked {
     vm: Vm,
@@ -111,6 +114,7 @@ impl Networked {
             call("egress_exec", "`true` with an idle network, its own time left out", idle, record).await?;
             call("egress_exec_plain", "the same in a sandbox without a network", plain, record).await?;
         }
+        self.calls_beside_work(record).await?;
         self.calls_while_busy(record).await
     }
 
@@ -147,6 +151,21 @@ impl Networked {
         let sending = self.run(&words);
         let (took, ()) = timeout(PATIENCE, async { tokio::try_join!(serving, sending) }).await??;
         Ok(took)
+    }
+
+    /// Executions beside as many programs that compute as there are processors: what a busy guest costs without a network.
+    async fn calls_beside_work(&self, record: &mut Record) -> Result<()> {
+        let working = async { self.run(&["sh", "-c", WORK]).await };
+        let calling = async {
+            for _ in 0..CALLS {
+                let what = "`true` beside two programs that compute, its own time left out";
+                call("egress_exec_work", what, self.vm.agent(), record).await?;
+            }
+            self.run(&["touch", "/tmp/done"]).await?;
+            anyhow::Ok(())
+        };
+        timeout(PATIENCE, async { tokio::try_join!(working, calling) }).await??;
+        Ok(())
     }
 
     /// Executions while a download takes all it can get.
