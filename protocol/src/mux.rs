@@ -139,7 +139,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
-        self.cork.next_turn();
         loop {
             let over = self.advance(cx);
             match self.cork.pull(cx) {

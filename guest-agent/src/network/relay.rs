@@ -10,8 +10,6 @@ use tokio::net::TcpStream;
 
 /// Bytes that are moved at once: an answer to an execution may have to wait for one of them from each connection.
 const PIECE: usize = 16 * 1024;
-/// So many of them are moved in one turn, before whoever else runs here has its own.
-const TURN: usize = 4;
 
 /// Moves bytes to the end of both directions. What the host says first is for `opening`: with a word of its own there
 /// is no connection, and that is returned.
@@ -84,7 +82,7 @@ impl From<Broken> for io::Error {
 
 async fn copy(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) -> Result<(), Broken> {
     let mut piece = vec![0; PIECE];
-    for moved in 1.. {
+    loop {
         match from.read(&mut piece).await.map_err(Broken::Reading)? {
             0 => return Ok(()),
             read => {
@@ -92,9 +90,5 @@ async fn copy(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + U
                 to.flush().await.map_err(Broken::Writing)?;
             }
         }
-        if moved % TURN == 0 {
-            tokio::task::yield_now().await;
-        }
     }
-    Ok(())
 }

@@ -26,10 +26,6 @@ const MOST: usize = 2 * MAX_BODY_BYTES;
 /// From this size on a write is not gathered.
 const LARGE: usize = 16 * 1024;
 
-/// Bytes that are read in one turn. Then whoever else runs on the same thread has its own: a transfer at full speed
-/// would keep everything else waiting for as long as there is something to read.
-pub(super) const TURN: usize = 64 * 1024;
-
 /// Bytes of the head of a frame: a version, a kind, two of flags, four of the stream, four of a length.
 const HEAD: usize = 12;
 /// A frame that has a body.
@@ -57,8 +53,6 @@ pub struct Cork<T>(Arc<Mutex<Shared<T>>>);
 struct Shared<T> {
     io: T,
     gathered: BytesMut,
-    /// Bytes that were read in this turn.
-    read: usize,
     /// The peer waits for some of it.
     pressing: bool,
     /// The multiplexer had more and there was no room.
@@ -77,7 +71,6 @@ pub fn cork<T>(io: T, side: Side) -> (Corked<T>, Cork<T>) {
     let shared = Arc::new(Mutex::new(Shared {
         io,
         gathered: BytesMut::new(),
-        read: 0,
         pressing: false,
         full: false,
         frames: frames(),
@@ -86,13 +79,6 @@ pub fn cork<T>(io: T, side: Side) -> (Corked<T>, Cork<T>) {
         bodies: (0, 0),
     }));
     (Corked(shared.clone()), Cork(shared))
-}
-
-impl<T> Cork<T> {
-    /// Begins another turn of reading.
-    pub fn next_turn(&self) {
-        lock(&self.0).read = 0;
-    }
 }
 
 impl<T: AsyncWrite + Unpin> Cork<T> {
@@ -165,15 +151,9 @@ impl<T> Shared<T> {
 impl<T: AsyncRead + Unpin> AsyncRead for Corked<T> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut shared = lock(&self.0);
-        if shared.read >= TURN {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
         let before = out.filled().len();
         ready!(Pin::new(&mut shared.io).poll_read(cx, out))?;
-        let came = &out.filled()[before..];
-        shared.read += came.len();
-        Poll::Ready(shared.arrived(came))
+        Poll::Ready(shared.arrived(&out.filled()[before..]))
     }
 }
 

@@ -285,28 +285,3 @@ async fn a_request_is_one_write_and_its_answer_is_one() {
         assert_eq!(*from_guest.lock().expect("no panic"), round);
     }
 }
-
-#[tokio::test]
-async fn who_has_much_to_read_gives_others_their_turn() {
-    let (mut corked, cork) = cork(tokio::io::repeat(0), Side::Guest);
-    let turn = async |corked: &mut Corked<_>| {
-        let mut read = 0;
-        let mut piece = [0; TURN / 8];
-        std::future::poll_fn(|cx| {
-            loop {
-                let mut out = ReadBuf::new(&mut piece);
-                match Pin::new(&mut *corked).poll_read(cx, &mut out) {
-                    Poll::Ready(Ok(())) => read += out.filled().len(),
-                    Poll::Ready(Err(error)) => panic!("{error}"),
-                    Poll::Pending => return Poll::Ready(read),
-                }
-            }
-        })
-        .await
-    };
-    for _ in 0..3 {
-        assert_eq!(turn(&mut corked).await, TURN);
-        assert_eq!(turn(&mut corked).await, 0, "until the next turn");
-        cork.next_turn();
-    }
-}
