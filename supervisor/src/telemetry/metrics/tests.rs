@@ -16,6 +16,7 @@ fn one_of_each() -> Metrics {
     metrics.call("Create", "ok", Duration::from_millis(7));
     metrics.bytes(Direction::In, 11);
     metrics.connection("served", 3, 4);
+    metrics.gateway("models", "passed", 8);
     metrics.audit_lost().inc();
     metrics.gauges(&Gauges {
         templates: vec![TemplateLevels {
@@ -74,6 +75,8 @@ fn every_metric_is_recorded_by_something() {
         r#"rekindle_network_connections_total{outcome="served"} 1"#,
         r#"rekindle_network_bytes_total{direction="up"} 3"#,
         r#"rekindle_network_bytes_total{direction="down"} 4"#,
+        r#"rekindle_gateway_requests_total{service="models",outcome="passed"} 1"#,
+        r#"rekindle_gateway_cost_total{service="models"} 8"#,
         "rekindle_audit_lost_total 1",
     ] {
         assert!(text.lines().any(|there| there == line), "{line} is not in\n{text}");
