@@ -38,9 +38,9 @@ PY
     rm -rf /usr/local/lib/node_modules/npm/man /usr/local/lib/node_modules/npm/docs
 fi
 
-# One line per package: archive, name, then command=path pairs.
+# One line per package: archive, name, version, then command=path pairs.
 if [ -s "$build/npm.list" ]; then
-    while read -r archive name bins; do
+    while read -r archive name version bins; do
         target=/usr/local/lib/node_modules/$name
         mkdir -p "$target"
         tar -xzf "$build/npm/$archive" -C "$target" --strip-components=1 --no-same-owner
@@ -56,7 +56,11 @@ dpkg-query --show --showformat '${Package} ${Version}\n' | sort >"$build/package
 for wheel in "$build/wheels/"*.whl; do
     [ ! -e "$wheel" ] || basename "$wheel" | sed 's/^\([^-]*\)-\([^-]*\)-.*/pip:\1 \2/' >>"$build/packages.txt"
 done
-[ ! -f /usr/local/bin/node ] || echo "node $(/usr/local/bin/node --version)" >>"$build/packages.txt"
+if [ -f /usr/local/bin/node ]; then
+    echo "node $(/usr/local/bin/node --version)"
+    echo "npm:npm $(/usr/local/bin/node -p 'require("/usr/local/lib/node_modules/npm/package.json").version')"
+fi >>"$build/packages.txt"
+[ ! -s "$build/npm.list" ] || sed 's/^[^ ]* \([^ ]*\) \([^ ]*\).*/npm:\1 \2/' "$build/npm.list" >>"$build/packages.txt"
 
 # What nobody reads in a guest.
 rm -rf /usr/share/doc/* /usr/share/man/* /usr/share/info/* /usr/share/lintian \

@@ -45,6 +45,9 @@ pub struct Args {
     /// With --ablate, only these mechanisms
     #[arg(long, value_delimiter = ',', requires = "ablate")]
     pub only: Vec<String>,
+    /// Measure a template whose agent was told this, which no caller's is; --ablate asks for it
+    #[arg(long, hide = true)]
+    pub agent_word: Option<String>,
     /// The baseline
     #[arg(long, default_value = "benches/baseline.toml")]
     pub baseline: PathBuf,

@@ -65,7 +65,7 @@ impl Bed {
     /// When no engine can run here, or kernel and image are not built.
     pub async fn open(
         choice: EngineChoice,
-        template: &TemplateName,
+        recipe: Recipe,
         progress: &(dyn Fn(BuildStep) + Sync),
     ) -> Result<Self> {
         let dirs = Dirs::find()?;
@@ -81,7 +81,8 @@ impl Bed {
             data_dir: dirs.data.clone(),
             users,
         })?;
-        let source = TemplateSource::find(recipe(template)?, &Artifacts::new(&dirs.cache))?;
+        let template = &recipe.name.clone();
+        let source = TemplateSource::find(recipe, &Artifacts::new(&dirs.cache))?;
         let snapshot = match store.load(template, &source.inputs(&host)) {
             Ok(snapshot) => snapshot,
             Err(StoreError::Missing { .. } | StoreError::Incompatible { .. }) => {
@@ -218,6 +219,16 @@ pub fn recipe(template: &TemplateName) -> Result<Recipe> {
     let known = RECIPES.iter().find(|(name, _)| *name == template.as_str());
     let (_, text) = known.with_context(|| format!("there is no template {template} to measure"))?;
     Ok(Recipe::parse(template, text)?)
+}
+
+/// The recipe of a template whose agent is told something. Its snapshot is another one.
+///
+/// # Errors
+/// When there is none of that name.
+pub fn recipe_with(template: &TemplateName, agent_word: Option<&str>) -> Result<Recipe> {
+    let mut recipe = recipe(template)?;
+    recipe.kernel_args.extend(agent_word.map(|word| format!("rekindle.{word}")));
+    Ok(recipe)
 }
 
 /// A user that belongs to nobody, where this process may become one.

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 
 use crate::args::Args;
 use crate::baseline::Baseline;
-use crate::bed::Bed;
+use crate::bed::{self, Bed};
 use crate::fingerprint::{self, Fingerprint};
 use crate::floor::Floor;
 use crate::page_cache;
@@ -44,7 +44,8 @@ pub async fn everything(args: &Args) -> Result<bool> {
     let begun = Instant::now();
     let baseline = args.check.then(|| Baseline::read(&args.baseline)).transpose()?;
     let progress = Progress::new();
-    let bed = Bed::open(args.engine, &args.template, &|step| progress.say(&building(&step))).await?;
+    let recipe = bed::recipe_with(&args.template, args.agent_word.as_deref())?;
+    let bed = Bed::open(args.engine, recipe, &|step| progress.say(&building(&step))).await?;
     let mut host = Fingerprint::take(bed.engine().identity());
     progress.note(&format!("{}; template {}", bed.decision, args.template));
 

@@ -3,7 +3,10 @@
     python examples/agent/agent.py --model openai:MODEL --data sales.csv "Which month sold best?"
     python examples/agent/agent.py --model scripted:examples/agent/demo.json --data examples/agent/sales.csv "..."
 
-The model never sees more of the data than its first lines, and its code never runs anywhere but in the sandbox.
+The model is told what is in the data, never the data; its code never runs anywhere but in the sandbox. What there is to
+know of that comes from the server: the data in few words (`describe`), a program that loads it within the memory there is
+(`load_data`), what went wrong and what to do about it (`diagnosis`), how many programs may still be run (`max_turns`), and
+whether the report is there (`result_path`).
 """
 
 from __future__ import annotations
@@ -15,19 +18,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model import Model, model
-from rekindle import Result, Sandbox, WrongStateError, NotFoundError
+from rekindle import FileKind, InvalidRequestError, NotFoundError, PermissionDeniedError, Result, Sandbox, WrongStateError
 from report import images, page
 
+#: What loads the data, written by the server.
+LOADER = "load_data.py"
 #: What the model's code writes: the body of the report. Images lie beside it.
 BODY = "body.html"
 #: How many programs may be run for one report.
 TURNS = 8
+#: How many answers may have no program.
+MUTE = 3
 #: What one program may take.
 LIMITS = {"timeout": 120, "memory_bytes": 256 << 20}
 
 RULES = f"""You analyse data with Python in a sandbox without a network. Every program is a new process; files stay.
-The data is in the folder `data`. Write the body of an HTML report (no <html>, no <script>) to the file `{BODY}`, and charts
-as SVG or PNG files beside it, shown with <img src="NAME">. Answer with one block of Python code."""
+The data is in the folder `data`; `from load_data import NAME` loads a dataset within the memory there is, by the name of its
+file without the suffix. Write the body of an HTML report (no <html>, no <script>) to the file `{BODY}`, and charts as SVG or
+PNG files beside it, shown with <img src="NAME">. Answer with one block of Python code."""
 PLANNER = "You plan. Say in a few lines what to compute and what to show; no code."
 CODER = RULES
 DEBUGGER = RULES + "\nYour last program did not do it. Repair it; answer with the whole program."
@@ -51,38 +59,43 @@ def main() -> int:
     parser.add_argument("--turns", default=TURNS, type=int, help="how many programs may be run")
     options = parser.parse_args()
     thinker = model(options.model)
-    with Sandbox(ttl=1800) as sandbox:
-        attempts = work(thinker, sandbox, options.question, options.data, options.turns)
+    with Sandbox(ttl=1800, max_turns=options.turns, result_path=BODY) as sandbox:
+        attempts = work(thinker, sandbox, options.question, options.data)
         if attempts[-1].problem:
             print(f"error: no report after {len(attempts)} programs: {attempts[-1].problem}", file=sys.stderr)
             return 1
         body = sandbox.read_file(BODY).decode("utf-8", "replace")
         options.output.write_text(page(options.question, body, sandbox.read_file))
-    print(f"{options.output}: {len(attempts)} programs were run")
+    print(f"{options.output}: {sum(one.result is not None for one in attempts)} programs were run")
     return 0
 
 
-def work(thinker: Model, sandbox: Sandbox, question: str, data: list[Path], turns: int) -> list[Attempt]:
+def work(thinker: Model, sandbox: Sandbox, question: str, data: list[Path]) -> list[Attempt]:
     """Plans, then writes and repairs until there is a report or no turn is left."""
-    sandbox.make_dir("data")
-    seen = [f"Question: {question}"]
     for file in data:
         sandbox.upload_file(file, f"data/{file.name}")
-        first = sandbox.execute(["head", "-c", "600", f"data/{file.name}"]).stdout
-        seen.append(f"data/{file.name} ({file.stat().st_size} bytes) begins with:\n{first}")
-    task = "\n\n".join(seen)
+    task = f"Question: {question}"
+    if data:
+        task += f"\n\n{sandbox.describe([f'data/{file.name}' for file in data], load_data=LOADER)}"
     task += f"\n\nPlan: {thinker.complete(PLANNER, task)}"
     attempts: list[Attempt] = []
-    while len(attempts) < turns and (not attempts or attempts[-1].problem):
-        if attempts:
-            last, left = attempts[-1], turns - len(attempts)
-            told = f"{task}\n\nYour program:\n{last.code}\n\nWhat is wrong: {last.problem}\n\n{left} turns are left."
-            answer = thinker.complete(DEBUGGER, told)
-        else:
-            answer = thinker.complete(CODER, task)
+    answer = thinker.complete(CODER, task)
+    while True:
         attempts.append(attempt(sandbox, answer))
-        print(f"turn {len(attempts)}: {attempts[-1].problem or 'the report is there'}")
-    return attempts
+        last, left = attempts[-1], turns_left(sandbox)
+        print(f"turn {len(attempts)}: {last.problem.partition(chr(10))[0] or 'the report is there'}")
+        # An answer without a program takes no turn: only so many of them.
+        if not last.problem or left == 0 or sum(one.result is None for one in attempts) > MUTE:
+            return attempts
+        warning = last.result.warning if last.result else ""
+        told = f"{task}\n\nYour program:\n{last.code}\n\nWhat is wrong: {last.problem}\n\n"
+        answer = thinker.complete(DEBUGGER, told + (warning or f"{left} turns are left."))
+
+
+def turns_left(sandbox: Sandbox) -> int:
+    """How many programs may still be run: the server counts."""
+    turns = sandbox.info().turns
+    return turns.left if turns else 0
 
 
 def attempt(sandbox: Sandbox, answer: str) -> Attempt:
@@ -95,27 +108,26 @@ def attempt(sandbox: Sandbox, answer: str) -> Attempt:
 
 
 def problem(sandbox: Sandbox, result: Result) -> str:
-    """What is wrong, in words that can be acted on."""
-    if result.out_of_memory:
-        return f"it needed more memory than {LIMITS['memory_bytes'] >> 20} MiB: read the data piece by piece"
-    if result.timed_out:
-        return f"it took longer than {LIMITS['timeout']} s; its last words: {result.stdout[-400:]}"
-    if not result.ok:
-        diagnosis = result.diagnosis
-        kind = f"{diagnosis.kind} {diagnosis.subject}: ".replace(" : ", ": ") if diagnosis else ""
-        return f"{kind}it ended with {result.exit_code}: {result.stderr[-1500:]}"
-    try:
-        body = sandbox.read_file(BODY).decode("utf-8", "replace")
-    except NotFoundError:
+    """What is wrong, in words that can be acted on: the server's, and the program's last ones."""
+    why = result.diagnosis
+    if not result.ok or (why and why.kind == "background_exception"):
+        what = f"{why.kind} {why.subject}".strip() + f": {why.hint}" if why else f"it ended with {result.exit_code}"
+        return f"{what}\n{result.stderr[-1500:]}".strip()
+    there = sandbox.info().result
+    if there is None or not there.exists:
         return f"it wrote no {BODY}"
-    lost = []
-    for name in images(body):
-        try:
-            if not sandbox.stat(name).size:
-                lost.append(name)
-        except (NotFoundError, WrongStateError):
-            lost.append(name)
+    body = sandbox.read_file(BODY).decode("utf-8", "replace")
+    lost = [name for name in images(body) if not is_there(sandbox, name)]
     return f"{BODY} shows images that are not there: {', '.join(lost)}" if lost else ""
+
+
+def is_there(sandbox: Sandbox, name: str) -> bool:
+    """Whether there is a file with something in it."""
+    try:
+        info = sandbox.stat(name)
+    except (InvalidRequestError, NotFoundError, PermissionDeniedError, WrongStateError):
+        return False
+    return info.kind is FileKind.FILE and info.size > 0
 
 
 if __name__ == "__main__":

@@ -30,30 +30,44 @@ img {{ max-width: 100%; }} table {{ border-collapse: collapse; }} td, th {{ bord
 
 
 class _Images(HTMLParser):
-    """Where the body shows images."""
+    """Finds where the body shows images. What is checked is what is replaced, however it is written."""
 
-    def __init__(self) -> None:
+    def __init__(self, body: str) -> None:
         super().__init__()
-        self.names: list[str] = []
+        #: Begin and end of each tag in the body, its attributes, and the file it names.
+        self.found: list[tuple[int, int, dict[str, str | None], str]] = []
+        lines = body.split("\n")
+        self._begins = [0]
+        for line in lines:
+            self._begins.append(self._begins[-1] + len(line) + 1)
+        self.feed(body)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        source = dict(attrs).get("src") if tag == "img" else None
-        if source and not source.startswith("data:"):
-            self.names.append(source)
+        # Of an attribute that is there twice the first one counts.
+        named = dict(reversed(attrs))
+        source = (named.get("src") or "").strip()
+        if tag not in ("img", "image") or not source or source.lower().startswith("data:"):
+            return
+        line, column = self.getpos()
+        begin = self._begins[line - 1] + column
+        self.found.append((begin, begin + len(self.get_starttag_text() or ""), named, source))
 
 
 def images(body: str) -> list[str]:
     """The files that the body shows."""
-    found = _Images()
-    found.feed(body)
-    return list(dict.fromkeys(found.names))
+    return list(dict.fromkeys(source for *_, source in _Images(body).found))
 
 
 def page(title: str, body: str, read: Callable[[str], bytes]) -> str:
     """The whole page, with its images in it."""
-    for name in images(body):
-        kind = KINDS.get(posixpath.splitext(name)[1].lower(), "application/octet-stream")
-        inside = f"data:{kind};base64,{base64.b64encode(read(name)).decode()}"
-        for quote in ('"', "'"):
-            body = body.replace(f"src={quote}{name}{quote}", f"src={quote}{inside}{quote}")
+    inside = {name: _inside(name, read(name)) for name in images(body)}
+    for begin, end, attributes, source in reversed(_Images(body).found):
+        attributes["src"] = inside[source]
+        words = [name if value is None else f'{name}="{html.escape(value)}"' for name, value in attributes.items()]
+        body = f"{body[:begin]}<img {' '.join(words)}>{body[end:]}"
     return PAGE.format(title=html.escape(title), body=body)
+
+
+def _inside(name: str, content: bytes) -> str:
+    kind = KINDS.get(posixpath.splitext(name)[1].lower(), "application/octet-stream")
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

@@ -190,7 +190,7 @@ impl SandboxLimits {
         let memory = if limits.memory_bytes == 0 { u64::MAX } else { limits.memory_bytes };
         write(&self.memory, memory.min(self.most_memory).to_string())?;
         write(&self.pids, if limits.pids == 0 { "max".into() } else { limits.pids.to_string() })?;
-        let quota = match limits.cpu_millis {
+        let quota = match limits.milli_cpus {
             0 => "max 100000".into(),
             millis => format!("{} 100000", u64::from(millis) * 100),
         };

@@ -29,4 +29,4 @@ pub mod wire {
 }
 
 /// The protocol version both sides of this build speak. Peers must agree on `major`.
-pub const VERSION: wire::Version = wire::Version { major: 3, minor: 10 };
+pub const VERSION: wire::Version = wire::Version { major: 3, minor: 11 };

@@ -34,6 +34,13 @@ pub const MAX_TIMEZONE_BYTES: usize = 64;
 /// Streams open at once on one connection.
 pub const MAX_STREAMS: usize = 1024;
 
+/// Memory that bytes may take in a host which have come on the streams that one guest has opened, and nobody has read.
+/// An agent has 128 of them open, of 256 KiB each.
+pub const MAX_UNREAD_BYTES: usize = 48 << 20;
+
+/// Bytes that may wait in a host to be sent on the streams that one guest has opened; further ones wait for these.
+pub const MAX_QUEUED_BYTES: usize = 4 << 20;
+
 /// Modules warm Pythons import beforehand.
 pub const MAX_WARM_MODULES: usize = 256;
 

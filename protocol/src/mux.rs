@@ -4,7 +4,9 @@
 //! must be polled for anything to move: whoever owns the byte stream runs it.
 
 mod corked;
+mod held;
 mod raw;
+mod stream;
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -14,18 +16,17 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
+use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 use yamux::{Config, Connection, ConnectionError, Mode};
 
 use self::corked::{Cork, Corked, cork};
+use self::held::Held;
 pub use self::raw::RawStream;
+pub use self::stream::Stream;
 use crate::limits::{CHUNK_BYTES, MAX_STREAMS};
 
 /// Largest body of one multiplexer frame that this side sends: a whole piece of a file with what is around it.
 pub const MAX_BODY_BYTES: usize = CHUNK_BYTES + 256;
-
-/// One operation's stream. Dropping it before it was closed resets it, which cancels the operation.
-pub type Stream = Compat<yamux::Stream>;
 
 /// Which end of the byte stream this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +39,12 @@ pub enum Side {
 
 impl Side {
     /// Bytes that windows of streams may grow by, all together, when what arrives is taken at once. Without it a
-    /// sender of a file stops and waits for most of the time. A host has thousands of guests, whose callers may
-    /// read slowly; a guest has one host and its own memory.
+    /// sender of a file stops and waits for half of the time. A host has thousands of guests, whose callers may read
+    /// slowly. In a guest more would make nothing faster, and what is on its way is ahead of every request.
     fn window_to_grow_into(self) -> usize {
         match self {
             Self::Host => 1 << 20,
-            Self::Guest => 8 << 20,
+            Self::Guest => 512 << 10,
         }
     }
 }
@@ -93,8 +94,8 @@ impl Incoming {
 pub fn session<T: AsyncRead + AsyncWrite + Unpin>(io: T, side: Side) -> (Opener, Incoming, Driver<T>) {
     let mut config = Config::default();
     config.set_max_num_streams(MAX_STREAMS);
-    // The smallest window yamux accepts for that many streams, and a little for those that carry files: it bounds
-    // what a peer can make us hold.
+    // The smallest window yamux accepts for that many streams, and a little for those that carry files. What a guest can
+    // make a host hold in those that it opens is bounded by `held`.
     let least = MAX_STREAMS * yamux::DEFAULT_CREDIT as usize;
     config.set_max_connection_receive_window(Some(least + side.window_to_grow_into()));
     config.set_split_send_size(MAX_BODY_BYTES);
@@ -104,13 +105,15 @@ pub fn session<T: AsyncRead + AsyncWrite + Unpin>(io: T, side: Side) -> (Opener,
     };
     let (requests, opening) = mpsc::channel(MAX_STREAMS);
     let (accepted, streams) = mpsc::channel(MAX_STREAMS);
-    let (corked, cork) = cork(io, side);
+    let held = Held::default();
+    let (corked, cork) = cork(io, side, held.clone());
     let driver = Driver {
         connection: Connection::new(corked.compat(), config, mode),
         cork,
         opening: Some(opening),
         waiting: VecDeque::new(),
         accepted,
+        held: (side == Side::Host).then_some(held),
     };
     (Opener { requests }, Incoming { streams }, driver)
 }
@@ -123,6 +126,8 @@ pub struct Driver<T> {
     opening: Option<mpsc::Receiver<oneshot::Sender<Stream>>>,
     waiting: VecDeque<oneshot::Sender<Stream>>,
     accepted: mpsc::Sender<Stream>,
+    /// What a host counts of the streams that it accepts.
+    held: Option<Held>,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
@@ -139,18 +144,33 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        self.cork.next_turn();
         loop {
             let over = self.advance(cx);
             match self.cork.pull(cx) {
                 Poll::Ready(Ok(true)) if over.is_pending() => {}
                 Poll::Ready(Err(error)) if over.is_pending() => return Poll::Ready(Err(error.into())),
+                Poll::Ready(Ok(false)) => {
+                    self.settled();
+                    return over;
+                }
                 _ => return over,
             }
         }
     }
 
+    /// There was room for all that the multiplexer had to write, so that it has let go of what was dropped.
+    fn settled(&self) {
+        if let Some(held) = &self.held {
+            held.settled();
+        }
+    }
+
     /// Does all that can be done now, but for writing.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        if let Some(held) = &self.held {
+            held.begin();
+        }
         while let Some(opening) = &mut self.opening {
             match opening.poll_recv(cx) {
                 Poll::Ready(Some(reply)) => self.waiting.push_back(reply),
@@ -170,7 +190,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
                 Poll::Ready(Ok(stream)) => {
                     if let Some(reply) = self.waiting.pop_front() {
                         // A caller that gave up drops the stream, which resets it.
-                        let _ = reply.send(stream.compat());
+                        let _ = reply.send(Stream::new(stream, None));
                     }
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -180,7 +200,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
         loop {
             match self.connection.poll_next_inbound(cx) {
                 // A side that does not accept drops the stream, which resets it.
-                Poll::Ready(Some(Ok(stream))) => drop(self.accepted.try_send(stream.compat())),
+                Poll::Ready(Some(Ok(stream))) => {
+                    drop(self.accepted.try_send(Stream::new(stream, self.held.clone())));
+                }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
                 Poll::Ready(None) => return Poll::Ready(Ok(())),
                 Poll::Pending => return Poll::Pending,

@@ -197,16 +197,17 @@ impl Rekindle {
 /// Milliseconds from the start of the machine to the agent's answer to hello.
 fn first_answer(report: &Value) -> Result<f64> {
     let stages = report["timings"]["stages"].as_array().context("the report has no stages")?;
-    let mut micros = 0;
+    let mut seconds = 0.0;
     let mut counting = false;
     for stage in stages {
         let name = stage["name"].as_str().unwrap_or_default();
         counting |= name == "reserve";
         if counting {
-            micros += stage["us"].as_u64().unwrap_or_default();
+            let took = stage["duration"].as_str().and_then(|took| took.strip_suffix('s')?.parse().ok());
+            seconds += took.unwrap_or(0.0);
         }
         if name == "hello" {
-            return Ok(micros as f64 / 1000.0);
+            return Ok(seconds * 1000.0);
         }
     }
     bail!("the report does not say when the agent answered")

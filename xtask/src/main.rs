@@ -29,6 +29,7 @@ mod remap;
 mod repo;
 mod rootfs;
 mod setup;
+mod soak;
 mod test;
 mod tidy;
 
@@ -79,6 +80,8 @@ enum Verb {
     Compat(compat::Args),
     /// Run the fuzz targets for a while
     Fuzz(fuzz::Args),
+    /// Use one service for long, while its machines are killed at random
+    Soak(soak::Args),
     /// Exactly what CI runs
     Ci,
 }
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
         Verb::Mutants(args) => mutants::run(&args),
         Verb::Compat(args) => compat::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
+        Verb::Soak(args) => return soak::run(&args).unwrap_or_else(|error| fail(&error)),
         Verb::Ci => ci::run(),
     };
     match outcome {

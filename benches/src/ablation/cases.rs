@@ -1,4 +1,4 @@
-//! Which figure each mechanism claims to move.
+//! Which figure each mechanism claims to move, and which ones what is always there may cost something.
 
 use rekindle::engine::EngineKind;
 
@@ -24,6 +24,9 @@ pub enum Off {
     Switch,
     /// It has a setting of its own, and a scenario without it takes turns with the one that has it: that one's series.
     Beside(Claim),
+    /// It saves no time, and nobody can do without it: its agent is told this in a run of its own, and the question is
+    /// what it costs.
+    Word(&'static str),
 }
 
 /// A series of a scenario.
@@ -41,6 +44,7 @@ const fn claim(scenario: Scenario, series: &'static str) -> Claim {
 
 const RESTORE: Claim = claim(Scenario::Restore, "restore_output");
 const USABLE: Claim = claim(Scenario::Restore, "restore_usable");
+const FLOOR: Claim = claim(Scenario::Floor, "floor_usable");
 const COLD: Claim = claim(Scenario::Restore, "restore_cold_usable");
 const CLAIM: Claim = claim(Scenario::ClaimParked, "claim_parked_output");
 const PYTHON: Claim = claim(Scenario::FirstPython, "first_python");
@@ -56,8 +60,8 @@ const fn firecracker(name: &'static str, figures: &'static [Claim]) -> Case {
     Case { engine: Some(EngineKind::Firecracker), ..switch(name, figures) }
 }
 
-/// Every mechanism there is a switch for, and those with a setting.
-pub const CASES: [Case; 9] = [
+/// Every mechanism there is a switch for, and those with a setting; last what every start pays for.
+pub const CASES: [Case; 10] = [
     firecracker("prefault_clones", &[RESTORE, PYTHON]),
     switch("working_set", &[COLD]),
     switch("head_start", &[CLAIM]),
@@ -67,6 +71,7 @@ pub const CASES: [Case; 9] = [
     switch("settle", &[RESTORE]),
     switch("prepared_interpreters", &[PYTHON, NODE]),
     switch("spare_cgroup", &[RESTORE, EXECUTION]),
+    Case { name: "network", off: Off::Word("network=off"), figures: &[FLOOR, USABLE, RESTORE], engine: None },
 ];
 
 impl Case {

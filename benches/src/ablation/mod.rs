@@ -111,7 +111,7 @@ impl Runs<'_> {
             };
             for (figure, (measured_rounds, failure)) in self.case.figures.iter().zip(&mut pairs) {
                 let without = match self.case.off {
-                    Off::Switch => figure.series,
+                    Off::Switch | Off::Word(_) => figure.series,
                     Off::Beside(other) => other.series,
                 };
                 match pair(measured(&on.record, figure.series), measured(&off.record, without)) {
@@ -122,8 +122,11 @@ impl Runs<'_> {
             *self.last = Some(on);
         }
         let rows = self.case.figures.iter().zip(pairs);
-        rows.map(|(figure, (rounds, failure))| Row::of(self.case.name, figure.series, rounds, failure))
-            .collect()
+        let row = match self.case.off {
+            Off::Switch | Off::Beside(_) => Row::of,
+            Off::Word(_) => Row::of_what_it_costs,
+        };
+        rows.map(|(figure, (rounds, failure))| row(self.case.name, figure.series, rounds, failure)).collect()
     }
 
     /// Both sides of one round; which goes first alternates.
@@ -146,8 +149,10 @@ impl Runs<'_> {
             command.args(["--scenario", &scenario.to_string()]);
         }
         command.env_remove(VARIABLE).stdin(Stdio::null());
-        if !on {
-            command.env(VARIABLE, format!("-{}", self.case.name));
+        match self.case.off {
+            Off::Switch if !on => drop(command.env(VARIABLE, format!("-{}", self.case.name))),
+            Off::Word(word) if !on => drop(command.args(["--agent-word", word])),
+            Off::Switch | Off::Beside(_) | Off::Word(_) => {}
         }
         let output = command.output().context("this program cannot be started again")?;
         if !output.status.success() {
@@ -165,10 +170,17 @@ fn pair(on: Measured, off: Measured) -> Result<Round, String> {
 
 /// Removes the snapshot that was built without a mechanism of the guest.
 fn forget_template(args: &Args, case: &Case) -> Result<()> {
-    let Off::Switch = case.off else { return Ok(()) };
-    let Some(argument) = Switches::parse(&format!("-{}", case.name))?.guest_argument() else { return Ok(()) };
-    let mut recipe = bed::recipe(&args.template)?;
-    recipe.kernel_args.push(argument);
+    let recipe = match case.off {
+        Off::Beside(_) => return Ok(()),
+        Off::Word(word) => bed::recipe_with(&args.template, Some(word))?,
+        Off::Switch => {
+            let argument = Switches::parse(&format!("-{}", case.name))?.guest_argument();
+            let Some(argument) = argument else { return Ok(()) };
+            let mut recipe = bed::recipe(&args.template)?;
+            recipe.kernel_args.push(argument);
+            recipe
+        }
+    };
     let digest = recipe.digest();
     let keep = |manifest: &rekindle::store::Manifest| manifest.inputs.recipe != digest;
     Store::open(&Dirs::find()?.data)?.collect(Duration::ZERO, keep)?;

@@ -17,6 +17,9 @@ use crate::stats::percentile;
 /// What a mechanism must be worth: without it the figure is at least so many times as large.
 pub const WORTH: f64 = 1.1;
 
+/// What a thing may cost that every start pays for: without it the figure is at least so many times as large.
+pub const CHEAP: f64 = 1.0 / 1.02;
+
 /// The middle of one short run, and how many samples it rests on; or why there is none.
 pub type Measured = Result<(f64, usize), String>;
 
@@ -39,6 +42,10 @@ pub enum Verdict {
     Moves,
     /// It does not.
     DoesNot,
+    /// It is no mechanism, and costs at most 2 % of the figure.
+    Cheap,
+    /// It costs more.
+    Dear,
     /// It was not measured, or not often enough to say.
     Unknown(String),
 }
@@ -66,6 +73,28 @@ impl Row {
     /// Puts rounds together. `failure` is why some of them are missing.
     #[must_use]
     pub fn of(name: &str, series: &str, rounds: Vec<Round>, failure: Option<String>) -> Self {
+        Self::judged(name, series, rounds, failure, |ratio| match ratio >= WORTH {
+            true => Verdict::Moves,
+            false => Verdict::DoesNot,
+        })
+    }
+
+    /// The same of what saves nothing: whether it costs little.
+    #[must_use]
+    pub fn of_what_it_costs(name: &str, series: &str, rounds: Vec<Round>, failure: Option<String>) -> Self {
+        Self::judged(name, series, rounds, failure, |ratio| match ratio >= CHEAP {
+            true => Verdict::Cheap,
+            false => Verdict::Dear,
+        })
+    }
+
+    fn judged(
+        name: &str,
+        series: &str,
+        rounds: Vec<Round>,
+        failure: Option<String>,
+        judge: impl FnOnce(f64) -> Verdict,
+    ) -> Self {
         let middle = |of: &dyn Fn(&Round) -> f64| {
             let mut values: Vec<f64> = rounds.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
@@ -79,8 +108,7 @@ impl Row {
             (None, Some(_)) if samples < ENOUGH => {
                 Verdict::Unknown(format!("{samples} samples of each side, {ENOUGH} are needed"))
             }
-            (None, Some(ratio)) if ratio >= WORTH => Verdict::Moves,
-            (None, Some(_)) => Verdict::DoesNot,
+            (None, Some(ratio)) => judge(ratio),
         };
         let (on, off) = (middle(&|round| round.on), middle(&|round| round.off));
         Self { name: name.to_owned(), series: series.to_owned(), on, off, ratio, verdict, rounds }
@@ -138,7 +166,7 @@ impl Ablation {
     pub fn markdown(&self) -> String {
         let mut text = format!(
             "# What each mechanism is worth on {}\n\n{}, template `{}`; the run took {:.0} s. Made by `cargo xtask bench --ablate`.\n\n\
-             Runs with and without a mechanism took turns; the ratio is the median of what each round gives, without over with. A mechanism stays where a figure that callers see is at least 10 % larger without it, on either engine. Absolute times are of this machine alone.\n\n\
+             Runs with and without a mechanism took turns; the ratio is the median of what each round gives, without over with. A mechanism stays where a figure that callers see is at least 10 % larger without it, on either engine. `network` is none: every template has it, and the question is what it costs. Absolute times are of this machine alone.\n\n\
              | mechanism | figure | on, ms | off, ms | off over on | rounds | moves it by 10 % |\n|---|---|---:|---:|---:|---:|---|\n",
             self.host.engine,
             date(self.unix_seconds),
@@ -150,6 +178,8 @@ impl Ablation {
             let verdict = match &row.verdict {
                 Verdict::Moves => "yes".to_owned(),
                 Verdict::DoesNot => "**no**".to_owned(),
+                Verdict::Cheap => "costs at most 2 %".to_owned(),
+                Verdict::Dear => "**costs more than 2 %**".to_owned(),
                 Verdict::Unknown(reason) => {
                     format!("unknown: {}", reason.replace('\n', "; ").replace('|', "/"))
                 }

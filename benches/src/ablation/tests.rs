@@ -38,6 +38,16 @@ fn ten_percent_by_rounds_is_enough_and_less_is_not() {
 }
 
 #[test]
+fn what_every_start_pays_for_may_cost_two_percent_by_rounds() {
+    let of = |ratios: &[f64]| Row::of_what_it_costs("a", "restore_usable", rounds(ratios, 10), None).verdict;
+    assert_eq!(of(&[0.981, 0.981, 0.5]), Verdict::Cheap);
+    assert_eq!(of(&[1.2, 1.0, 1.1]), Verdict::Cheap, "faster with it");
+    assert_eq!(of(&[0.97, 0.97, 1.5]), Verdict::Dear);
+    let few = Row::of_what_it_costs("a", "restore_usable", rounds(&[1.0], 10), None).verdict;
+    assert!(matches!(few, Verdict::Unknown(_)), "{few:?}");
+}
+
+#[test]
 fn the_ratio_is_that_of_the_rounds_and_not_of_the_medians() {
     let rounds = vec![
         Round { on: 100.0, off: 200.0, samples: 10 },

@@ -9,7 +9,6 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,7 +21,7 @@ use rekindle_protocol::wire::execute_result::Outcome;
 use rekindle_protocol::wire::response::Reply;
 use rekindle_protocol::wire::{self, ErrorCode, OutputStream};
 use tokio::io::AsyncWriteExt;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use crate::agent::{Agent, Busy};
 use crate::cgroup::ExecutionGroup;
@@ -30,9 +29,10 @@ use crate::exec::child::{self, ChildSetup};
 use crate::exec::diagnosis::{Ended, diagnose};
 use crate::exec::input;
 use crate::exec::output::{Pump, Pumped};
+use crate::exec::pumps::{Pumps, collected};
 use crate::exec::registry::{RunningExecution, Slot, Tidying};
 use crate::exec::spec::{Input, Spec};
-use crate::exec::spill::Spill;
+use crate::exec::spill::{Spill, Spills};
 use crate::exec::stdio::{self, Channel};
 use crate::failure::Failure;
 use crate::interpreters::{self, Claimed};
@@ -40,6 +40,9 @@ use crate::reaper::{Exit, Status};
 use crate::session::{reply, response};
 use crate::tuning::Mechanism;
 
+/// What the spilled bytes of the streams are called.
+const STDOUT: &str = "stdout";
+const STDERR: &str = "stderr";
 /// Frames of live output that may wait for the host.
 const LIVE_BACKLOG: usize = 4;
 /// How long what was killed may take to be gone.
@@ -159,7 +162,7 @@ impl Execution {
             let _ = to_host.shutdown().await;
         });
         if self.spec.announced {
-            let hello = wire::Started { execution: self.id, pid: self.running.pid as u32 };
+            let hello = self.hello();
             // A host that is gone is noticed below.
             let _ = replies.send(Reply::Started(hello)).await;
         }
@@ -213,6 +216,20 @@ impl Execution {
         Some(tidying)
     }
 
+    /// What the host is told of the program that runs.
+    fn hello(&self) -> wire::Started {
+        let path = |name, there: bool| match there && self.spill_cap > 0 {
+            true => self.agent.spilled.path(self.id, name).into_os_string().into_vec().into(),
+            false => Bytes::new(),
+        };
+        wire::Started {
+            execution: self.id,
+            pid: self.running.pid as u32,
+            stdout_path: path(STDOUT, true),
+            stderr_path: path(STDERR, self.spec.terminal.is_none()),
+        }
+    }
+
     /// Starts feeding standard input; what it returns takes live pieces.
     fn feed_input(&mut self) -> Option<mpsc::Sender<Bytes>> {
         let channel = self.input.take()?;
@@ -233,16 +250,18 @@ impl Execution {
     }
 
     fn pumps(&mut self, replies: &mpsc::Sender<Reply>, ended: &watch::Receiver<bool>) -> Pumps {
-        let pump = |channel, stream, name: &str| {
-            let spill = Spill::new(self.agent.spilled.path(self.id, name), self.spill_cap);
+        let spill = |name| Spill::new(self.agent.spilled.path(self.id, name), self.spill_cap);
+        let spills = Arc::new(Mutex::new(Spills::new(spill(STDOUT), spill(STDERR))));
+        let pump = |channel, stream| {
+            let spills = Arc::clone(&spills);
             let collector = Collector::new(self.spec.output_limit);
             let live = self.spec.stream.then(|| replies.clone());
-            tokio::spawn(Pump { channel, stream, collector, spill, live }.run(ended.clone()))
+            tokio::spawn(Pump { channel, stream, collector, spills, live }.run(ended.clone()))
         };
         let (output, error) = (self.output.take(), self.error.take());
         Pumps {
-            stdout: output.map(|channel| pump(channel, OutputStream::Stdout, "stdout")),
-            stderr: error.map(|channel| pump(channel, OutputStream::Stderr, "stderr")),
+            stdout: output.map(|channel| pump(channel, OutputStream::Stdout)),
+            stderr: error.map(|channel| pump(channel, OutputStream::Stderr)),
         }
     }
 
@@ -343,53 +362,6 @@ fn begin(agent: &Agent, spec: &Spec, group: Option<&ExecutionGroup>) -> io::Resu
     };
     let (child, exit) = agent.reaper.adopt(spawn)?;
     Ok(Claimed { child, exit, ends, own_ends: own_ends.map(Some) })
-}
-
-/// The tasks that read output.
-struct Pumps {
-    stdout: Option<tokio::task::JoinHandle<Pumped>>,
-    stderr: Option<tokio::task::JoinHandle<Pumped>>,
-}
-
-impl Pumps {
-    async fn finish(self) -> (Option<Pumped>, Option<Pumped>) {
-        let join = async |task: Option<tokio::task::JoinHandle<Pumped>>| match task {
-            Some(task) => task.await.ok(),
-            None => None,
-        };
-        (join(self.stdout).await, join(self.stderr).await)
-    }
-
-    /// Nobody wants the output: the tasks end by themselves, and what they kept is removed.
-    fn abandon(self) {
-        for task in [self.stdout, self.stderr].into_iter().flatten() {
-            tokio::spawn(async move {
-                if let Ok(pumped) = task.await {
-                    let _ = tokio::task::spawn_blocking(move || pumped.spill.finish(false)).await;
-                }
-            });
-        }
-    }
-}
-
-/// What is told of one stream.
-async fn collected(pumped: Option<Pumped>) -> wire::CollectedOutput {
-    let Some(Pumped { collected, spill }) = pumped else { return wire::CollectedOutput::default() };
-    let truncated = collected.truncated;
-    let kept = if spill.blocks(truncated) {
-        tokio::task::spawn_blocking(move || spill.finish(truncated)).await.ok().flatten()
-    } else {
-        None
-    };
-    let (spilled_path, spilled_bytes) = kept.unwrap_or((PathBuf::new(), 0));
-    wire::CollectedOutput {
-        text: collected.text,
-        truncated,
-        total_bytes: collected.total_bytes,
-        total_chars: collected.total_chars,
-        spilled_path: spilled_path.into_os_string().into_vec().into(),
-        spilled_bytes,
-    }
 }
 
 async fn after(timeout: Option<Duration>) {

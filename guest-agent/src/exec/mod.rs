@@ -12,6 +12,7 @@ pub mod environment;
 mod execute;
 mod input;
 mod output;
+mod pumps;
 mod registry;
 mod resize;
 mod signal;

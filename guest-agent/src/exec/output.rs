@@ -1,15 +1,16 @@
 //! Reads one output stream of a program: collected, kept, and sent live where that was asked for.
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use rekindle_protocol::limits::CHUNK_BYTES;
 use rekindle_protocol::output::{Collected, Collector};
 use rekindle_protocol::wire::response::Reply;
 use rekindle_protocol::wire::{self, OutputStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 
-use crate::exec::spill::Spill;
+use crate::exec::spill::{Spill, Spills};
 use crate::exec::stdio::Channel;
 
 /// Most programs print little: buffers start small and grow with the first full read.
@@ -26,8 +27,8 @@ pub struct Pump {
     pub stream: OutputStream,
     /// Makes the text of the result.
     pub collector: Collector,
-    /// Keeps the bytes.
-    pub spill: Spill,
+    /// Keeps the bytes of both streams.
+    pub spills: Arc<Mutex<Spills>>,
     /// Takes live output.
     pub live: Option<mpsc::Sender<Reply>>,
 }
@@ -36,8 +37,15 @@ pub struct Pump {
 pub struct Pumped {
     /// The text.
     pub collected: Collected,
+    stream: OutputStream,
+    spills: Arc<Mutex<Spills>>,
+}
+
+impl Pumped {
     /// The exact bytes.
-    pub spill: Spill,
+    pub async fn spill(&self) -> Spill {
+        self.spills.lock().await.take(self.stream)
+    }
 }
 
 impl Pump {
@@ -69,16 +77,17 @@ impl Pump {
                 Ok(Some(_)) | Err(_) => return self.done(),
             }
         }
-        let Self { channel, collector, spill, .. } = self;
+        let Self { channel, stream, collector, spills, .. } = self;
         tokio::spawn(drain(channel));
-        Pumped { collected: collector.finish(), spill }
+        Pumped { collected: collector.finish(), stream, spills }
     }
 
     async fn take(&mut self, buffer: &mut Vec<u8>, n: usize) {
         let bytes = &buffer[..n];
         self.collector.push(bytes);
-        if self.spill.push(bytes) {
-            self.write_kept().await;
+        let mut spills = Some(Arc::clone(&self.spills).lock_owned().await);
+        if let Some(full) = spills.take_if(|spills| spills.push(self.stream, bytes)) {
+            spills = written(full).await;
         }
         if let Some(live) = &self.live {
             let data = Bytes::copy_from_slice(bytes);
@@ -86,26 +95,25 @@ impl Pump {
             // A host that is gone cancels the execution by another way.
             let _ = live.send(Reply::Output(output)).await;
         }
+        // Only now: what the host is told comes in the order in which it was kept.
+        drop(spills);
         if n == buffer.len() && n < CHUNK_BYTES {
             buffer.resize(CHUNK_BYTES, 0);
         }
     }
 
-    /// Hands the spill to a thread that may block on the disk.
-    async fn write_kept(&mut self) {
-        let mut spill = std::mem::replace(&mut self.spill, Spill::new(Default::default(), 0));
-        let written = tokio::task::spawn_blocking(move || {
-            spill.write();
-            spill
-        });
-        if let Ok(spill) = written.await {
-            self.spill = spill;
-        }
-    }
-
     fn done(self) -> Pumped {
-        Pumped { collected: self.collector.finish(), spill: self.spill }
+        Pumped { collected: self.collector.finish(), stream: self.stream, spills: self.spills }
     }
+}
+
+/// Has a thread that may block on the disk write what waits.
+async fn written(mut spills: OwnedMutexGuard<Spills>) -> Option<OwnedMutexGuard<Spills>> {
+    let writing = tokio::task::spawn_blocking(move || {
+        spills.write();
+        spills
+    });
+    writing.await.ok()
 }
 
 /// Reads and forgets until nobody holds the stream any more.

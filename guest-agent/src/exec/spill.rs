@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rekindle_protocol::limits::MAX_KEPT_OUTPUTS;
+use rekindle_protocol::wire::OutputStream;
 
-/// Output up to this size waits in memory for the decision whether it is needed.
+/// Output up to this size, of both streams together, waits in memory for the decision whether it is needed.
 const IN_MEMORY: usize = 32 * 1024;
 
 /// The directories of executions whose output was spilled, oldest first.
@@ -64,6 +65,48 @@ impl SpilledOutputs {
     }
 }
 
+/// The bytes of both streams of an execution. Together at most [`IN_MEMORY`] of them are in no file yet, which are the
+/// last ones: whoever was told of older output finds it there while the program runs.
+pub struct Spills {
+    stdout: Spill,
+    stderr: Spill,
+}
+
+impl Spills {
+    /// Keeps these.
+    pub fn new(stdout: Spill, stderr: Spill) -> Self {
+        Self { stdout, stderr }
+    }
+
+    /// Takes the next bytes of a stream. Says whether there is more than may wait, and must be written now, which
+    /// blocks.
+    pub fn push(&mut self, stream: OutputStream, bytes: &[u8]) -> bool {
+        self.of(stream).push(bytes);
+        self.stdout.waiting.len() + self.stderr.waiting.len() > IN_MEMORY
+    }
+
+    /// Writes what waits to the files.
+    pub fn write(&mut self) {
+        for spill in [&mut self.stdout, &mut self.stderr] {
+            if !spill.waiting.is_empty() {
+                spill.write();
+            }
+        }
+    }
+
+    /// Hands out a stream that has ended.
+    pub fn take(&mut self, stream: OutputStream) -> Spill {
+        std::mem::replace(self.of(stream), Spill::new(PathBuf::new(), 0))
+    }
+
+    fn of(&mut self, stream: OutputStream) -> &mut Spill {
+        match stream {
+            OutputStream::Stderr => &mut self.stderr,
+            OutputStream::Stdout | OutputStream::Unspecified => &mut self.stdout,
+        }
+    }
+}
+
 /// Keeps the bytes of one stream while its program runs.
 pub struct Spill {
     path: PathBuf,
@@ -81,19 +124,18 @@ impl Spill {
         Self { path, cap, kept: 0, waiting: Vec::new(), file: None, stuck: false }
     }
 
-    /// Takes the next bytes. Says whether they must go to the file now, which blocks.
-    pub fn push(&mut self, bytes: &[u8]) -> bool {
+    /// Takes the next bytes.
+    fn push(&mut self, bytes: &[u8]) {
         if self.stuck {
-            return false;
+            return;
         }
         let room = self.cap.saturating_sub(self.kept + self.waiting.len() as u64);
         let fitting = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         self.waiting.extend_from_slice(&bytes[..fitting]);
-        self.waiting.len() > IN_MEMORY
     }
 
     /// Writes what waits to the file.
-    pub fn write(&mut self) {
+    fn write(&mut self) {
         if let Err(error) = self.try_write() {
             eprintln!("rekindle-agent: output is no longer kept in {}: {error}", self.path.display());
             self.stuck = true;

@@ -4,6 +4,8 @@
 //!   accepted ──► where to, and whose? ──► stream to the host ──► accepted ──► bytes both ways
 //!                                                               └ denied ──► the host's reply, written down, the end
 //! ```
+//!
+//! Questions for names are answered here, whomever they are for: to the host they would be bytes like any others.
 
 use std::future::poll_fn;
 use std::io;
@@ -22,7 +24,7 @@ use tokio::sync::Semaphore;
 
 use super::denials::Denials;
 use super::relay::{relay, reset};
-use super::{Network, attribution};
+use super::{Network, attribution, resolver};
 use crate::agent::Agent;
 
 /// Connections at once. Further ones wait in the kernel for their turn.
@@ -69,6 +71,10 @@ async fn connection(capture: &Capture, mut client: TcpStream, from: SocketAddr) 
     // A program that connects to this port by itself was not redirected.
     if to == client.local_addr()? {
         return reset(&client);
+    }
+    if to.port() == resolver::PORT {
+        let answered = resolver::converse(&capture.agent.network, &mut client).await;
+        return answered.inspect_err(|_| drop(reset(&client)));
     }
     let cgroup = attribution::cgroup(from, to).ok();
     let execution = cgroup.and_then(|cgroup| capture.agent.executions.in_cgroup(cgroup)).unwrap_or(0);

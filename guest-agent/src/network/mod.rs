@@ -22,15 +22,17 @@ mod query;
 mod relay;
 mod resolver;
 mod rules;
+mod thread;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rekindle_protocol::limits::MAX_PORT_CONNECTIONS;
 use rekindle_protocol::mux::{Opener, SessionOver, Stream};
 use tokio::net::{TcpListener, UdpSocket};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use self::names::Names;
@@ -58,18 +60,29 @@ pub struct Network {
     session: Mutex<Option<Opener>>,
     /// Places for connections of the host to ports of the guest.
     ports: Semaphore,
+    /// Where bytes of connections are moved.
+    thread: OnceLock<Handle>,
 }
 
 impl Default for Network {
     fn default() -> Self {
         let ports = Semaphore::new(MAX_PORT_CONNECTIONS);
-        Self { names: Mutex::default(), session: Mutex::default(), ports }
+        Self { names: Mutex::default(), session: Mutex::default(), ports, thread: OnceLock::new() }
     }
 }
 
 impl Network {
     fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The event loop of connections; it is started when it is needed first, which is before a snapshot is taken.
+    fn thread(&self) -> io::Result<Handle> {
+        if let Some(thread) = self.thread.get() {
+            return Ok(thread.clone());
+        }
+        let thread = thread::start(crate::begin_thread)?;
+        Ok(self.thread.get_or_init(|| thread).clone())
     }
 
     /// Says through whom the host is asked from now on; `None` when nobody can.
@@ -141,9 +154,12 @@ pub fn serve(agent: &Arc<Agent>, prepared: Prepared) -> io::Result<()> {
         denials: prepared.init.then(denials::Denials::default),
         places: Arc::new(Semaphore::new(capture::MAX_CONNECTIONS)),
     });
-    let listeners =
-        prepared.capture.into_iter().map(TcpListener::from_std).collect::<io::Result<Vec<_>>>()?;
-    tokio::spawn(capture::serve(capture, listeners));
+    let thread = agent.network.thread()?;
+    let listeners = {
+        let _of_its_event_loop = thread.enter();
+        prepared.capture.into_iter().map(TcpListener::from_std).collect::<io::Result<Vec<_>>>()?
+    };
+    thread.spawn(capture::serve(capture, listeners));
     for socket in prepared.resolver {
         let (network, socket) = (Arc::clone(&agent.network), UdpSocket::from_std(socket)?);
         tokio::spawn(async move {

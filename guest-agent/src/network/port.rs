@@ -17,7 +17,20 @@ use crate::failure::Failure;
 use crate::session;
 
 /// Carries out a connect request, and moves bytes until the connection has ended.
-pub async fn connect(agent: &Arc<Agent>, request: wire::ConnectRequest, mut stream: Stream) {
+pub async fn connect(agent: &Arc<Agent>, request: wire::ConnectRequest, stream: Stream) {
+    let thread = match agent.network.thread() {
+        Ok(thread) => thread,
+        Err(error) => {
+            let failure = Failure::system("start a thread for connections", &error);
+            return session::reply(stream, failure.into_response()).await;
+        }
+    };
+    let agent = Arc::clone(agent);
+    // It ends with its stream, as an operation does.
+    let _ = thread.spawn(async move { serve(&agent, request, stream).await }).await;
+}
+
+async fn serve(agent: &Arc<Agent>, request: wire::ConnectRequest, mut stream: Stream) {
     let _under_way = agent.begin();
     let Ok(_place) = agent.network.ports.try_acquire() else {
         let busy = Failure::new(ErrorCode::Busy, "too many connections to ports are open");

@@ -8,8 +8,9 @@ use rekindle_protocol::mux::{RawStream, Stream};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf};
 use tokio::net::TcpStream;
 
-/// Bytes that are moved at once: an answer to an execution may have to wait for one of them from each connection.
-const PIECE: usize = 16 * 1024;
+/// Bytes that are moved at once: as many as fit one frame of the channel. An answer to an execution may have to wait for
+/// so many of each connection.
+const PIECE: usize = 64 * 1024;
 
 /// Moves bytes to the end of both directions. What the host says first is for `opening`: with a word of its own there
 /// is no connection, and that is returned.

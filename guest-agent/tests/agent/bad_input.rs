@@ -77,7 +77,8 @@ async fn another_major_version_is_refused_by_name() {
     }
     let newer = Version { major: VERSION.major, minor: VERSION.minor + 9 };
     let (answer, opener) = introduced(agent.dial().await, Some(newer)).await;
-    assert!(matches!(answer, Reply::Hello(_)), "a newer minor version is welcome");
+    let Reply::Hello(hello) = answer else { panic!("a newer minor version is welcome") };
+    assert_eq!(hello.program, concat!("rekindle-agent ", env!("CARGO_PKG_VERSION")));
     let again = Op::Hello(wire::HelloRequest { version: Some(VERSION), program: String::new() });
     assert_eq!(code(ask(&opener, again).await), ErrorCode::InvalidArgument, "hello is said once");
     drop(opener);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use rekindle::network::{Access, Egress, Gate, PolicySpec, Protocol, RuleSpec};
 use rekindle_protocol::frame;
@@ -29,8 +30,32 @@ def look_up(name, kind=1, server="8.8.8.8"):
     return socket.inet_ntoa(reply[-4:]) if struct.unpack(">H", reply[6:8])[0] else None
 "#;
 
-/// A kernel that has no dummy devices may have others that lead nowhere.
-const DEVICE: &str = "ip link add eth0 type dummy || ip link add eth0 type bridge || :";
+/// Asks for names over a connection to such a server.
+const LOOK_UP_BY_TCP: &str = r#"
+def asked(number, name, kind=1):
+    labels = b"".join(bytes([len(l)]) + l.encode() for l in name.split("."))
+    question = struct.pack(">6H", number, 256, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">2H", kind, 1)
+    return struct.pack(">H", len(question)) + question
+def answered(connection):
+    def take(length):
+        taken = b""
+        while len(taken) < length:
+            piece = connection.recv(length - len(taken))
+            if not piece: return None
+            taken += piece
+        return taken
+    reply = take(*struct.unpack(">H", take(2)))
+    address = socket.inet_ntoa(reply[-4:]) if struct.unpack(">H", reply[6:8])[0] else None
+    return struct.unpack(">H", reply[:2])[0], address
+"#;
+
+/// A kernel that has no dummy devices may have others that lead nowhere. Programs may ping.
+const DEVICE: &str = "ip link add eth0 type dummy || ip link add eth0 type bridge || :; \
+    echo 0 2147483647 > /proc/sys/net/ipv4/ping_group_range || :";
+/// Connections of a program that does not stop.
+const FLOOD: usize = 10_000;
+/// Connections of an agent at once.
+const PLACES: usize = 128;
 
 fn setup() -> Setup {
     Setup { unshare: vec!["--net"], before: DEVICE, words: vec!["network=on"], ..Setup::default() }
@@ -38,7 +63,7 @@ fn setup() -> Setup {
 
 /// A program in Python, which can look names up.
 fn python(code: &str) -> rekindle::agent::ExecuteRequest {
-    let code = format!("{LOOK_UP}\n{code}").replace('\'', "'\\''");
+    let code = format!("{LOOK_UP}\n{LOOK_UP_BY_TCP}\n{code}").replace('\'', "'\\''");
     shell(&format!("python3 -c '{code}'"))
 }
 
@@ -173,6 +198,134 @@ print("done")
     let v6: std::net::Ipv6Addr = "2606:4700::1111".parse().expect("an address");
     assert_eq!(targets[1], (Target::Address(v6.octets().to_vec().into()), 443));
     assert_eq!(targets[2], (Target::Name("pypi.org".to_owned()), 8443));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_answered_over_connections_too_and_the_host_hears_of_none() {
+    let agent = agent!(setup());
+    if let Some(reason) = can(&agent).await {
+        skip!("{reason}");
+    }
+    let mut streams = agent.client.take_streams();
+    let code = r#"
+addresses = set()
+for family, server in [(socket.AF_INET, "8.8.8.8"), (socket.AF_INET6, "2001:4860:4860::8888"), (socket.AF_INET, look_up("dns.example"))]:
+    connection = socket.socket(family)
+    connection.settimeout(60)
+    connection.connect((server, 53))
+    # One after the other, two at once, and one in pieces.
+    connection.sendall(asked(1, "a.example.com"))
+    addresses.add(answered(connection))
+    connection.sendall(asked(2, "b.example.com") + asked(3, "A.Example.Com") + asked(4, "a.example.com", 16))
+    told = [answered(connection) for _ in range(3)]
+    assert [number for number, _ in told] == [2, 3, 4], told
+    assert told[0][1] == look_up("b.example.com") and told[1][1] == look_up("a.example.com") and told[2][1] is None, told
+    for byte in asked(5, "c.example.com"): connection.sendall(bytes([byte]))
+    assert answered(connection) == (5, look_up("c.example.com"))
+    connection.shutdown(socket.SHUT_WR)
+    assert connection.recv(1) == b""
+assert addresses == {(1, look_up("a.example.com"))}, addresses
+# What is none, half of one, and one that would carry more than a question has.
+whole = asked(6, "a.example.com")
+for said in [b"\0\0", b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff" + bytes(70000), b"\0\x0c" + bytes(12), whole[:1], whole[:20]]:
+    connection = socket.create_connection(("8.8.8.8", 53), timeout=60)
+    try:
+        connection.sendall(said)
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1) == b"", said
+    except (ConnectionResetError, BrokenPipeError):
+        pass
+    except OSError as error:
+        assert error.errno == 107, error
+print("done")
+"#;
+    let finished = agent.run(python(code)).await;
+    assert_eq!(finished.stdout.text, "done\n", "{finished:?}");
+    assert!(streams.try_recv().is_err(), "the host was asked for a connection");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ping_is_refused_at_once() {
+    let agent = agent!(setup());
+    if let Some(reason) = can(&agent).await {
+        skip!("{reason}");
+    }
+    let code = r#"
+for family, protocol, echo, to in [
+    (socket.AF_INET, socket.IPPROTO_ICMP, 8, "1.1.1.1"),
+    (socket.AF_INET, socket.IPPROTO_ICMP, 8, look_up("pypi.org")),
+    (socket.AF_INET6, socket.IPPROTO_ICMPV6, 128, "2606:4700::1111"),
+]:
+    try:
+        ping = socket.socket(family, socket.SOCK_DGRAM, protocol)
+    except PermissionError:
+        print("may not")
+        raise SystemExit
+    # The kernel tells of a packet of IPv6 that it did not send as if somebody on the way had refused it.
+    ping.settimeout(60)
+    try:
+        ping.connect((to, 1))
+        ping.send(struct.pack(">BBHHH", echo, 0, 0, 1, 1))
+        raise SystemExit(f"{to} answers: {ping.recv(100)}")
+    except PermissionError:
+        pass
+print("refused")
+"#;
+    let finished = agent.run(python(code)).await;
+    if finished.stdout.text == "may not\n" {
+        skip!("programs may not ping here at all");
+    }
+    assert_eq!(finished.stdout.text, "refused\n", "{finished:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_connects_without_end_has_its_places_and_another_one_has_its_turn() {
+    let agent = agent!(setup());
+    if let Some(reason) = can(&agent).await {
+        skip!("{reason}");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a server");
+    let gate = serve(&agent, listener.local_addr().expect("an address"));
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&most);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            seen.fetch_max(now.fetch_add(1, Relaxed) + 1, Relaxed);
+            let now = Arc::clone(&now);
+            tokio::spawn(async move {
+                let (mut read, mut write) = client.split();
+                let _ = tokio::io::copy(&mut read, &mut write).await;
+                now.fetch_sub(1, Relaxed);
+            });
+        }
+    });
+    let flood = format!(
+        r#"
+address, held = look_up("raw.example.com"), []
+for _ in range({FLOOD}):
+    connection = socket.socket()
+    connection.setblocking(False)
+    try: connection.connect((address, 7))
+    except BlockingIOError: pass
+    held.append(connection)
+    if len(held) > 300: held.pop(0).close()
+print("flooded")
+"#
+    );
+    let code = r#"
+for number in range(20):
+    connection = socket.create_connection((look_up("raw.example.com"), 7), timeout=60)
+    connection.sendall(b"hello")
+    assert connection.recv(5) == b"hello"
+    connection.close()
+print("served")
+"#;
+    let (flooded, served) = tokio::join!(agent.run(python(&flood)), agent.run(python(code)));
+    assert_eq!(flooded.stdout.text, "flooded\n", "{flooded:?}");
+    assert_eq!(served.stdout.text, "served\n", "{served:?}");
+    // The host may not have seen the end of one whose place is already another's.
+    let (most, connections) = (most.load(Relaxed), gate.summary().connections);
+    assert!((1..=2 * PLACES).contains(&most), "{most} of {connections} were open at once");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! Output of any size and any bytes: bounded text, exact totals, the whole of it in a file, flat memory.
 
-use rekindle::agent::{ExecuteRequest, Outcome, RestoreRequest, SandboxLimits};
+use rekindle::agent::{Event, ExecuteRequest, Outcome, RestoreRequest, SandboxLimits, SpillPaths, Stdin};
 use rekindle_protocol::limits::{DEFAULT_OUTPUT_LIMIT, MAX_KEPT_OUTPUTS};
 use rekindle_protocol::output::Collector;
 
@@ -146,6 +146,36 @@ async fn keeping_is_capped_and_says_so() {
     let at = finished.stdout.spilled_path.expect("it is kept");
     let info = agent.client.stat(&at, false, SOON).await.expect("it is there");
     assert_eq!(info.size, 100_000);
+}
+
+#[tokio::test]
+async fn what_was_printed_can_be_read_while_the_program_runs() {
+    let agent = agent!();
+    // What the first stream has is little, and the second makes it old.
+    let line = "head -c 20000 /dev/zero; read go; head -c 100000 /dev/zero >&2; read end";
+    let request = ExecuteRequest { stream: true, stdin: Stdin::Live.into(), ..shell(line) };
+    let mut execution = agent.client.execute(request).await.expect("started");
+    let mut stdin = execution.take_stdin().expect("an input");
+    let SpillPaths { stdout, stderr } = execution.started().spilled.clone();
+    let (stdout, stderr) = (stdout.expect("a path"), stderr.expect("a path"));
+    for (word, bytes) in [("go\n", 20_000), ("end\n", 100_000)] {
+        let mut printed = 0;
+        while printed < bytes {
+            match execution.next().await.expect("no error") {
+                Some(Event::Output { data, .. }) => printed += data.len(),
+                other => panic!("{other:?}"),
+            }
+        }
+        if word == "end\n" {
+            let size = async |path| agent.client.stat(path, false, SOON).await.expect("it is there").size;
+            assert_eq!(size(&stdout).await, 20_000, "the other stream came after it");
+            assert!(size(&stderr).await >= 100_000 - 32 * 1024);
+        }
+        stdin.send(word.into()).await.expect("it reads");
+    }
+    let ended = execution.next().await.expect("no error");
+    let Some(Event::Finished(finished)) = ended else { panic!("{ended:?}") };
+    assert_eq!((finished.stdout.spilled_path, finished.stderr.spilled_path), (Some(stdout), Some(stderr)));
 }
 
 #[tokio::test]

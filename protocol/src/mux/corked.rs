@@ -7,7 +7,8 @@
 //! the stream takes several parts in one write: each is worth a write, with what has gathered before it.
 //!
 //! What a host reads is looked at, too: the multiplexer keeps each body that nobody has read in an allocation of its
-//! own, which its window does not count. A guest that sends byte for byte is cut off.
+//! own, which its window does not count. A guest that answers byte for byte is cut off. What comes on streams that the
+//! guest has opened, and goes out on them, is told to [`held`](super::held): there a program decides how long a body is.
 
 use std::collections::HashSet;
 use std::io::{self, IoSlice};
@@ -18,6 +19,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::held::Held;
 use super::{MAX_BODY_BYTES, MAX_STREAMS, Side};
 
 /// Bytes that may gather: beyond them they are written, whatever comes next.
@@ -25,6 +27,10 @@ const MOST: usize = 2 * MAX_BODY_BYTES;
 
 /// From this size on a write is not gathered.
 const LARGE: usize = 16 * 1024;
+
+/// Bytes that are read in one turn. Then whoever else runs on the same thread has its own: a transfer at full speed
+/// would keep everything else waiting for as long as there is something to read.
+pub(super) const TURN: usize = 64 * 1024;
 
 /// Bytes of the head of a frame: a version, a kind, two of flags, four of the stream, four of a length.
 const HEAD: usize = 12;
@@ -36,6 +42,8 @@ const PING: u8 = 2;
 const SHORTEST: u64 = 6;
 /// So many bodies may be shorter.
 const SHORT_BODIES: u64 = 16 * 1024;
+/// The flag of a frame that opens a stream.
+const OPEN: u8 = 1;
 /// The flag of a frame that ends its sender's half of a stream.
 const END: u8 = 4;
 /// The flag of one that ends both halves.
@@ -53,6 +61,8 @@ pub struct Cork<T>(Arc<Mutex<Shared<T>>>);
 struct Shared<T> {
     io: T,
     gathered: BytesMut,
+    /// Bytes that were read in this turn.
+    read: usize,
     /// The peer waits for some of it.
     pressing: bool,
     /// The multiplexer had more and there was no room.
@@ -61,24 +71,40 @@ struct Shared<T> {
     arriving: Frames,
     /// Streams of which the guest has ended its half and the host has not: at most so many as there may be.
     ended: HashSet<u32>,
-    /// Bodies that have arrived, and their bytes.
+    /// Bodies that have arrived as answers, and their bytes.
     bodies: (u64, u64),
+    held: Held,
 }
 
 /// Puts a cork on one side's byte stream.
-pub fn cork<T>(io: T, side: Side) -> (Corked<T>, Cork<T>) {
+pub(super) fn cork<T>(io: T, side: Side, held: Held) -> (Corked<T>, Cork<T>) {
     let frames = || Frames { side, head: [0; HEAD], known: 0, body: 0 };
     let shared = Arc::new(Mutex::new(Shared {
         io,
         gathered: BytesMut::new(),
+        read: 0,
         pressing: false,
         full: false,
         frames: frames(),
         arriving: frames(),
         ended: HashSet::new(),
         bodies: (0, 0),
+        held,
     }));
     (Corked(shared.clone()), Cork(shared))
+}
+
+impl<T> Drop for Cork<T> {
+    fn drop(&mut self) {
+        lock(&self.0).held.over();
+    }
+}
+
+impl<T> Cork<T> {
+    /// Begins another turn of reading.
+    pub fn next_turn(&self) {
+        lock(&self.0).read = 0;
+    }
 }
 
 impl<T: AsyncWrite + Unpin> Cork<T> {
@@ -89,7 +115,7 @@ impl<T: AsyncWrite + Unpin> Cork<T> {
     /// When the stream fails.
     pub fn pull(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let mut shared = lock(&self.0);
-        if shared.pressing {
+        if shared.pressing || shared.full {
             ready!(shared.write_out(cx))?;
         }
         Poll::Ready(Ok(std::mem::take(&mut shared.full)))
@@ -129,31 +155,52 @@ impl<T: AsyncWrite + Unpin> Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// Counts the bodies in what has arrived, and notes ends; refuses a guest whose bodies are shorter than any reply.
+    /// Counts the bodies in what has arrived, and notes ends; refuses a guest whose answers are shorter than any reply,
+    /// and one that says more on its own streams than is held.
     fn arrived(&mut self, data: &[u8]) -> io::Result<()> {
-        let Self { arriving, ended, bodies: (count, bytes), .. } = self;
+        let Self { arriving, ended, bodies: (count, bytes), held, .. } = self;
+        if arriving.side == Side::Guest {
+            return Ok(());
+        }
+        let mut within = true;
         arriving.follow(data, |frames| {
-            if frames.side == Side::Host && frames.flags() & END != 0 && ended.len() < MAX_STREAMS {
+            if frames.flags() & END != 0 && ended.len() < MAX_STREAMS {
                 ended.insert(frames.stream());
             }
-            if frames.body > 0 {
-                *count += 1;
-                *bytes += frames.body as u64;
+            let of_the_guest = frames.is_of_the_guest();
+            if of_the_guest && frames.flags() & OPEN != 0 {
+                held.opened(frames.stream());
+            }
+            match frames.body {
+                0 => {}
+                body if of_the_guest => within &= held.came(frames.stream(), body),
+                body => {
+                    *count += 1;
+                    *bytes += body as u64;
+                }
             }
         });
-        if arriving.side == Side::Host && *count > SHORT_BODIES + *bytes / SHORTEST {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the guest sends its answers in crumbs"));
-        }
-        Ok(())
+        let refused = match within {
+            false => "the guest says more on its connections than is held for it",
+            true if *count > SHORT_BODIES + *bytes / SHORTEST => "the guest sends its answers in crumbs",
+            true => return Ok(()),
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidData, refused))
     }
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Corked<T> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut shared = lock(&self.0);
+        if shared.read >= TURN {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = out.filled().len();
         ready!(Pin::new(&mut shared.io).poll_read(cx, out))?;
-        Poll::Ready(shared.arrived(&out.filled()[before..]))
+        let came = &out.filled()[before..];
+        shared.read += came.len();
+        Poll::Ready(shared.arrived(came))
     }
 }
 
@@ -167,8 +214,8 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Corked<T> {
         let through = data.len() >= LARGE && shared.io.is_write_vectored();
         let written = if through { shared.write_through(cx, data)? } else { 0 };
         shared.gathered.extend_from_slice(&data[written..]);
-        let Shared { frames, ended, pressing, .. } = &mut *shared;
-        *pressing |= frames.press(data, ended);
+        let Shared { frames, ended, pressing, held, .. } = &mut *shared;
+        *pressing |= frames.press(data, ended, held);
         Poll::Ready(Ok(data.len()))
     }
 
@@ -196,11 +243,21 @@ struct Frames {
 
 impl Frames {
     /// Whether these bytes hold some of a frame that the peer waits for; `ended` are the streams that it has ended.
-    fn press(&mut self, data: &[u8], ended: &mut HashSet<u32>) -> bool {
+    fn press(&mut self, data: &[u8], ended: &mut HashSet<u32>, held: &Held) -> bool {
         // The rest of a body that somebody waits for.
         let mut pressing = self.body > 0 && !data.is_empty();
-        self.follow(data, |frames| pressing |= frames.is_waited_for(ended));
+        self.follow(data, |frames| {
+            pressing |= frames.is_waited_for(ended);
+            if frames.body > 0 && frames.side == Side::Host && frames.is_of_the_guest() {
+                held.sent(frames.body);
+            }
+        });
         pressing
+    }
+
+    /// The stream of the frame is one that the guest has opened.
+    fn is_of_the_guest(&self) -> bool {
+        self.stream().is_multiple_of(2)
     }
 
     fn flags(&self) -> u8 {
@@ -241,7 +298,7 @@ impl Frames {
         let over = self.flags() & (END | RESET) != 0 && ended.remove(&self.stream());
         // Who has ended its own half of a stream that the host has opened is done with it. Other ends are waited for: of a
         // connection, whoever opened it, each side ends its half when it has said all.
-        let agrees = over && self.flags() == END && self.body == 0 && self.stream() % 2 == 1;
+        let agrees = over && self.flags() == END && self.body == 0 && !self.is_of_the_guest();
         self.head[1] != PING && !agrees
     }
 }

@@ -34,7 +34,7 @@ impl AsyncRead for RawStream {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let ended = read.is_ready() && room > 0 && buffer.filled().len() == before;
         // A stream of which one half has ended is not closed; one that was reset, or whose session is over, is.
-        if ended && !self.ended && self.stream.get_ref().is_closed() {
+        if ended && !self.ended && self.stream.is_closed() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         read

@@ -8,6 +8,8 @@ import enum
 import inspect
 from typing import Any
 
+import pytest
+
 from rekindle import _async, _calls as c, _code, _errors, _sync, _types
 from rekindle._wire import camel, declared
 
@@ -43,6 +45,21 @@ def calls() -> list[c.Call[Any]]:
         c.run_code("s", "1", None, "c", None), c.create_context("s", "typescript", "/"), c.contexts("s"),
         c.restart_context("s", "c"), c.remove_context("s", "c"),
     ]  # fmt: skip
+
+
+def test_every_call_is_in_the_list_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    returns = {name: inspect.get_annotations(verb).get("return", "") for name, verb in inspect.getmembers(c, inspect.isfunction)}
+    verbs = {name for name, kind in returns.items() if kind.startswith(("Call[", "Stream[")) and not name.startswith("_")}
+    made: set[str] = set()
+
+    def counted(name: str) -> Any:
+        verb = getattr(c, name)
+        return lambda *given: (made.add(name), verb(*given))[1]
+
+    for name in verbs:
+        monkeypatch.setattr(c, name, counted(name))
+    calls()
+    assert verbs == made and len(verbs) > 30
 
 
 def fits(value: Any, field: dict[str, Any], told: dict[str, Any], where: str) -> None:

@@ -171,7 +171,9 @@ def test_code_remembers_and_is_told_of(client: Client) -> None:
         assert told[0].started is not None and told[-1].end is not None
         assert sandbox.run_code("true").execution_count == 2, "the context is the same"
         failed = sandbox.run_code('message {"type":"error","name":"E","value":"v","traceback":"t"}')
-        assert failed.error == rekindle.CodeError("E", "v", "t") and not failed.ok
+        error = failed.error
+        assert error and (error.name, error.value, error.traceback) == ("E", "v", "t") and not failed.ok
+        assert error.diagnosis and error.diagnosis.kind == "uncaught_exception"
         made = sandbox.create_context("js", cwd="/tmp")
         assert made.language is rekindle.CodeLanguage.JAVASCRIPT and made in sandbox.contexts()
         assert sandbox.run_code("true", context=made).context == made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import hashlib
 import json
 import struct
 import subprocess
@@ -73,8 +74,9 @@ def test_a_run_is_whole_and_bounded() -> None:
     for _ in range(3):
         collected.take(told(stdout="x" * (_code.MAX_STREAM // 2)))
     collected.take(told(result={"isMain": True, "text": "t", "data": "[" * 100_000, "json": "9" * 5000}))
-    collected.take(told(end={"executionCount": "7", "duration": "1.5s"}))
+    collected.take(told(end={"executionCount": "7", "duration": "1.5s", "turnsLeft": 3, "warning": "write it"}))
     run = collected.run()
+    assert (run.turns_left, run.warning) == (3, "write it")
     assert (len(run.stdout), run.truncated, run.execution_count) == (_code.MAX_STREAM, True, 7)
     assert run.main is not None and run.main.data is None and run.text == "t"
     assert run.context.language is rekindle.CodeLanguage.BASH
@@ -264,6 +266,33 @@ def test_a_download_counts_only_when_it_is_whole() -> None:
         received.file()
     with pytest.raises(rekindle.ProtocolError, match="differs"):
         received.take(w.decode(_types.DownloadPart, {"end": {"size": "3", "sha256": w.text64(b"x" * 32)}}))
+
+
+@pytest.mark.parametrize("kept", [b"", b"the beginning"])
+def test_output_that_was_not_kept_is_no_whole_output(kept: bytes) -> None:
+    spill = {"spilledPath": w.text64(b"/spill"), "spilledBytes": str(len(kept))} if kept else {}
+    stdout = {"text": "the [cut] end", "truncated": True, "totalBytes": "900", "totalChars": "900", **spill}
+    whole = {"text": "x", "totalBytes": "1", "totalChars": "1"}
+    asked: list[bytes] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("Execute"):
+            return httpx.Response(200, json={"outcome": {"exitCode": 0}, "stdout": stdout, "stderr": whole})
+        asked.append(request.read())
+        file = {"size": str(len(kept)), "sha256": w.text64(hashlib.sha256(kept).digest()), "file": {}}
+        return httpx.Response(200, stream=httpx.ByteStream(w.frame({"chunk": w.text64(kept)}) + w.frame({"end": file}) + end({})))
+
+    with rekindle.Client("https://h", transport=httpx.MockTransport(answer)) as client:
+        result = client.sandbox("sb-1").execute("true")
+        assert result.full_stderr() == b"x"
+        with pytest.raises(rekindle.OutputLostError, match="of 900 bytes of the output are lost") as lost:
+            result.full_stdout()
+        assert (lost.value.kept_bytes, lost.value.total_bytes) == (len(kept), 900) and not asked
+        assert result.full_stdout(partial=True) == (kept or b"the [cut] end")
+        assert len(asked) == bool(kept)
+        stdout["spilledBytes"], stdout["totalBytes"] = str(len(kept)), str(len(kept))
+        if kept:
+            assert client.sandbox("sb-1").execute("true").full_stdout() == kept
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 7])

@@ -1,6 +1,7 @@
 /** Code that is run piece by piece: contexts, what a run tells, and a whole run. No input or output happens here. */
 
 import { ProtocolError } from "./errors.js";
+import { diagnosis } from "./types.js";
 import * as w from "./wire.js";
 import type { Read } from "./wire.js";
 
@@ -51,7 +52,13 @@ export const codeResult = w.message("CodeResult", {
 /** A value in all the forms that it has. `undefined` is a form that it has not. */
 export interface CodeResult extends Read<typeof codeResult> {}
 
-export const codeError = w.message("CodeError", { name: w.STRING, value: w.STRING, traceback: w.STRING });
+export const codeError = w.message("CodeError", {
+  name: w.STRING,
+  value: w.STRING,
+  traceback: w.STRING,
+  /** What went wrong, in the codes that executions have too; `undefined` for what none of them is of. */
+  diagnosis: w.maybe(diagnosis),
+});
 /** Why code failed. `ContextEnded` is the name when its context's process is gone, with all that was defined. */
 export interface CodeError extends Read<typeof codeError> {}
 
@@ -92,6 +99,10 @@ export interface CodeRun {
   readonly duration: number;
   /** It printed or showed more than is kept. */
   readonly truncated: boolean;
+  /** Turns that the sandbox had left once this one was taken; `undefined` when they have no bound. */
+  readonly turnsLeft: number | undefined;
+  /** That the result is to be written now, when 3 and when 1 turns are left. */
+  readonly warning: string;
   /** It did not fail. */
   readonly ok: boolean;
   /** The value of the code's last expression. */
@@ -162,6 +173,8 @@ export class Collected {
       executionCount: this.#end.executionCount,
       duration: this.#end.duration,
       truncated: this.#truncated,
+      turnsLeft: this.#end.turnsLeft,
+      warning: this.#end.warning,
       ok: this.#error === undefined,
       main,
       text: main?.text,

@@ -76,6 +76,22 @@ export class ServerError extends RekindleError {}
 /** The server cannot be reached, or the connection was lost. Nobody knows whether the call was carried out. */
 export class ConnectionFailedError extends RekindleError {}
 
+/**
+ * A program printed more than its sandbox kept: `keptBytes` of `totalBytes`, the first ones. They are what
+ * `fullStdout({ partial: true })` returns.
+ */
+export class OutputLostError extends RekindleError {
+  constructor(
+    readonly keptBytes: number,
+    readonly totalBytes: number,
+  ) {
+    const what = keptBytes > 0 ? `its first ${keptBytes} bytes were kept` : "only its shortened text was kept";
+    super(`${totalBytes - keptBytes} of ${totalBytes} bytes of the output are lost: ${what}`, {
+      hint: "{ partial: true } returns what there is; a program that prints this much had better write to a file",
+    });
+  }
+}
+
 /** The other side does not speak this API, or broke off. */
 export class ProtocolError extends ConnectionFailedError {}
 

@@ -1,8 +1,8 @@
 /** Programs in a sandbox: what came of one, and one that goes on alone. */
 
 import * as c from "./calls.js";
-import { RekindleError } from "./errors.js";
-import type { CallOptions } from "./options.js";
+import { OutputLostError } from "./errors.js";
+import type { CallOptions, OutputOptions } from "./options.js";
 import type { Sandbox } from "./sandbox.js";
 import type { Stream } from "./stream.js";
 import type { DetachedInfo, Diagnosis, ExecuteEvent, ExecutionResult, ExecutionUsage, Missed, Outcome, Output, Started } from "./types.js";
@@ -66,20 +66,25 @@ export class Result {
     this.warning = told.warning;
   }
 
-  /** All that it printed, also what was cut. */
-  fullStdout(options: CallOptions = {}): Promise<Uint8Array> {
+  /**
+   * All that it printed, also what was cut. A sandbox keeps 64 MiB of each stream, of its last 32 executions that were cut.
+   * Where that is not all, it is an `OutputLostError`, or with `partial` the part that was kept: the beginning, or the
+   * shortened text.
+   */
+  fullStdout(options: OutputOptions = {}): Promise<Uint8Array> {
     return this.#full(this.stdoutOutput, options);
   }
 
-  /** All that it printed to its standard error, also what was cut. */
-  fullStderr(options: CallOptions = {}): Promise<Uint8Array> {
+  /** All that it printed to its standard error, in the same way. */
+  fullStderr(options: OutputOptions = {}): Promise<Uint8Array> {
     return this.#full(this.stderrOutput, options);
   }
 
-  async #full(output: Output, options: CallOptions): Promise<Uint8Array> {
-    if (output.spilledPath !== "") return await this.#sandbox.readFile(output.spilledPath, options);
-    if (output.truncated) throw new RekindleError("the rest of the output was not kept in the sandbox");
-    return utf8(output.text);
+  async #full(output: Output, { partial = false, ...options }: OutputOptions): Promise<Uint8Array> {
+    const kept = output.spilledPath === "" ? 0 : output.spilledBytes;
+    if (output.truncated && kept < output.totalBytes && !partial) throw new OutputLostError(kept, output.totalBytes);
+    if (output.spilledPath === "") return utf8(output.text);
+    return await this.#sandbox.readFile(output.spilledPath, options);
   }
 }
 

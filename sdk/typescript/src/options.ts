@@ -20,6 +20,12 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
+/** What the whole of an output takes. */
+export interface OutputOptions extends CallOptions {
+  /** Where some of it is lost: what was kept, and no `OutputLostError`. */
+  partial?: boolean;
+}
+
 /** How to run a program. */
 export interface ExecuteOptions {
   /** Bytes on its standard input. */

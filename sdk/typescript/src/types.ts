@@ -134,6 +134,7 @@ export const output = w.message("Output", {
   totalChars: w.UINT64,
   /** Where in the sandbox the exact bytes are; empty when they are not. */
   spilledPath: w.PATH,
+  /** How many of them: fewer than `totalBytes` where the rest is lost. */
   spilledBytes: w.UINT64,
 });
 /** What was collected of one stream: of a long one head and tail, with a marker between them. */
@@ -173,11 +174,23 @@ export const executionResult = w.message("ExecuteResponse", {
 /** What came of an execution, as it is told. */
 export interface ExecutionResult extends Read<typeof executionResult> {}
 
-export const started = w.message("ExecuteStarted", { execution: w.STRING, pid: w.UINT32 });
+export const started = w.message("ExecuteStarted", {
+  execution: w.STRING,
+  pid: w.UINT32,
+  /** Where in the sandbox the exact output is once it is more than 32 KiB; empty where it is not kept. */
+  stdoutPath: w.PATH,
+  stderrPath: w.PATH,
+});
 /** A program runs. */
 export interface Started extends Read<typeof started> {}
 
-export const missed = w.message("MissedOutput", { stdoutBytes: w.UINT64, stderrBytes: w.UINT64 });
+export const missed = w.message("MissedOutput", {
+  stdoutBytes: w.UINT64,
+  stderrBytes: w.UINT64,
+  /** The files in the sandbox that begin with it; empty where it is not kept. */
+  stdoutPath: w.PATH,
+  stderrPath: w.PATH,
+});
 /** Output that was printed before its reader came, or faster than it read. */
 export interface Missed extends Read<typeof missed> {}
 
@@ -203,6 +216,9 @@ export const detachedInfo = w.message("DetachedExecution", {
   stderrBytes: w.UINT64,
   takesInput: w.BOOL,
   terminal: w.BOOL,
+  /** Where in the sandbox its exact output is once it is more than 32 KiB; empty where it is not kept. */
+  stdoutPath: w.PATH,
+  stderrPath: w.PATH,
 });
 /** A detached execution. */
 export interface DetachedInfo extends Read<typeof detachedInfo> {}

@@ -39,6 +39,20 @@ test("there is one version", async () => {
   assert.equal(Object.keys(about.dependencies ?? {}).length, 0);
 });
 
+test("nothing that index.js reaches is of one runtime", async () => {
+  const dist = new URL("../dist/", import.meta.url);
+  const reached = new Set(["./index.js"]);
+  for (const file of reached) {
+    const text = await readFile(new URL(file, dist), "utf8");
+    assert.doesNotMatch(text, /\b(?:import|require)\(/, `${file} imports as it runs`);
+    for (const [, name] of text.matchAll(/^(?:import|export)\b(?:.* from)? ?["']([^"']+)["'];$/gm)) {
+      assert.match(name, /^\.\/[a-z0-9]+\.js$/, `${file} imports ${name}`);
+      reached.add(name);
+    }
+  }
+  assert.ok(reached.size > 10 && !reached.has("./node.js"), [...reached].join());
+});
+
 test("frames come in any pieces", () => {
   const body = w.joined([w.frame({ a: 1 }), w.frame({ b: "é".repeat(40_000) }), end({})]);
   for (const step of [1, 3, 1000, body.length]) {
@@ -139,8 +153,9 @@ test("a run is whole and bounded", () => {
   assert.throws(() => collected.run(), ProtocolError);
   for (let n = 0; n < 3; n += 1) collected.take(told({ stdout: "x".repeat(code.MAX_STREAM / 2) }));
   collected.take(told({ result: { isMain: true, text: "t", data: "[".repeat(100_000), json: "[1]" } }));
-  collected.take(told({ end: { executionCount: "7", duration: "1.5s" } }));
+  collected.take(told({ end: { executionCount: "7", duration: "1.5s", turnsLeft: 3, warning: "write it" } }));
   const run = collected.run();
+  assert.deepEqual([run.turnsLeft, run.warning], [3, "write it"]);
   assert.deepEqual([run.stdout.length, run.truncated, run.executionCount, run.text], [code.MAX_STREAM, true, 7, "t"]);
   assert.deepEqual([run.main.data, run.main.json, run.context.language, run.ok], [undefined, [1], "bash", true]);
 });
@@ -236,6 +251,33 @@ test("a download counts only when it is whole", () => {
   received.take(part({ chunk: w.base64(w.utf8("abc")) }));
   assert.throws(() => received.file(), /broke off/);
   assert.throws(() => received.take(part({ end: { size: "3", sha256: w.base64(new Uint8Array(32)) } })), /differs/);
+});
+
+test("output that was not kept is no whole output", async () => {
+  for (const kept of ["", "the beginning"]) {
+    const spill = kept ? { spilledPath: w.base64(w.utf8("/spill")), spilledBytes: String(kept.length) } : {};
+    const stdout = { text: "the [cut] end", truncated: true, totalBytes: "900", totalChars: "900", ...spill };
+    const answer = (request, response) => {
+      if (request.url.endsWith("Execute")) response.end(JSON.stringify({ outcome: { exitCode: 0 }, stdout, stderr: { text: "x" } }));
+      else {
+        const sha256 = w.base64(new Uint8Array(createHash("sha256").update(kept).digest()));
+        const ended = { end: { size: String(kept.length), sha256, file: {} } };
+        response.end(w.joined([w.frame({ chunk: w.base64(w.utf8(kept)) }), w.frame(ended), end({})]));
+      }
+    };
+    await serving(answer, async (client) => {
+      const result = await client.sandbox("sb-1").execute("true");
+      const told = async (output) => new TextDecoder().decode(await output);
+      assert.equal(await told(result.fullStderr()), "x");
+      await assert.rejects(result.fullStdout(), (lost) => {
+        assert.deepEqual([lost.keptBytes, lost.totalBytes, lost.name], [kept.length, 900, "OutputLostError"]);
+        return lost instanceof rekindle.OutputLostError && /lost/.test(lost.message);
+      });
+      assert.equal(await told(result.fullStdout({ partial: true })), kept || "the [cut] end");
+      stdout.totalBytes = String(kept.length);
+      if (kept) assert.equal(await told((await client.sandbox("sb-1").execute("true")).fullStdout()), kept);
+    });
+  }
 });
 
 /** A server that does what it is told, for as long as `use` takes. */
@@ -339,7 +381,10 @@ test("a port is where the server says", async () => {
   await assert.rejects(sandbox({ end: { reason: "SANDBOX_END_REASON_EXPIRED" } }).port(8000), hinted("create a new one"));
 });
 
-test("fetch does not give up by itself", async () => {
+// Bun is told in its own words; Deno's does not give up.
+const undici = typeof Bun === "undefined" && typeof Deno === "undefined";
+
+test("fetch does not give up by itself", { skip: undici ? false : "is of Node's fetch" }, async () => {
   new Headers();
   const name = Symbol.for("undici.globalDispatcher.1");
   const real = globalThis[name];

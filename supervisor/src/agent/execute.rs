@@ -19,6 +19,7 @@ use super::client::{AgentClient, Lane};
 use super::error::AgentError;
 use super::finished::{Finished, OutputStream, effective_limit};
 use super::operation::Operation;
+use super::path::GuestPath;
 use super::patience::{ExecutePatience, Overdue, deadline};
 use super::stdin::{self, Pump, StdinWriter};
 
@@ -27,6 +28,9 @@ const EXECUTE: &str = "execute";
 /// The minor protocol version from which on an agent heeds the clock of an execution.
 const CLOCK_SINCE: u32 = 10;
 
+/// What is wrong with an answer that has one.
+const IMPOSSIBLE_PATH: &str = "output kept at an impossible path";
+
 /// Bytes of output that may arrive after the time limit and its grace: more than lies in all buffers between a program
 /// and its caller. A caller that reads late gets them; an agent that lets its program go on is found out.
 const MAX_LATE_BYTES: usize = 8 << 20;
@@ -34,12 +38,38 @@ const MAX_LATE_BYTES: usize = 8 << 20;
 const LATE_PIECE: usize = 16;
 
 /// A program that was started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
     /// Names the execution in `signal` and `resize`.
     pub execution: u64,
     /// Its process id inside the guest.
     pub pid: u32,
+    /// Where its output is spilled while it runs.
+    pub spilled: SpillPaths,
+}
+
+/// Where the exact bytes of a program's output are in its guest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SpillPaths {
+    /// Of standard output, or of the terminal; `None` when they are nowhere.
+    pub stdout: Option<GuestPath>,
+    /// Of standard error.
+    pub stderr: Option<GuestPath>,
+}
+
+impl Started {
+    fn from_wire(started: &wire::Started) -> Result<Self, &'static str> {
+        if started.execution == 0 || started.pid == 0 {
+            return Err("a program that nothing names");
+        }
+        let path = |path: &Bytes| match path.is_empty() {
+            true => Ok(None),
+            false if !path.starts_with(b"/") => Err(IMPOSSIBLE_PATH),
+            false => GuestPath::told(path).map(Some).map_err(|_| IMPOSSIBLE_PATH),
+        };
+        let spilled = SpillPaths { stdout: path(&started.stdout_path)?, stderr: path(&started.stderr_path)? };
+        Ok(Self { execution: started.execution, pid: started.pid, spilled })
+    }
 }
 
 /// Something that happened in an execution.
@@ -99,10 +129,9 @@ impl AgentClient {
         let mut operation = self.begin(EXECUTE, Lane::Execution, Op::Execute(request), start).await?;
         let mut overdue = patience.overdue(Duration::ZERO, patience.start);
         let started = match operation.receive_overdue(&mut overdue).await? {
-            Reply::Started(started) if started.execution != 0 && started.pid != 0 => {
-                Started { execution: started.execution, pid: started.pid }
+            Reply::Started(started) => {
+                Started::from_wire(&started).map_err(|what| operation.violated(what))?
             }
-            Reply::Started(_) => return Err(operation.violated("a program that nothing names")),
             other => return Err(operation.unexpected(&other)),
         };
         let (stdin, pump) = operation
@@ -184,8 +213,8 @@ fn time_limit(request: &ExecuteRequest) -> Option<Duration> {
 impl Execution {
     /// What was started.
     #[must_use]
-    pub fn started(&self) -> Started {
-        self.started
+    pub fn started(&self) -> &Started {
+        &self.started
     }
 
     /// The program's standard input, once, if the request asked for [`Stdin::Live`]. Independent of the

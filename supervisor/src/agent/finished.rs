@@ -257,6 +257,11 @@ impl Diagnosis {
     pub(crate) fn python(&self) -> bool {
         self.language == Some(GuessLanguage::Python)
     }
+
+    /// Node said it.
+    pub(crate) fn node(&self) -> bool {
+        self.language == Some(GuessLanguage::Node)
+    }
 }
 
 /// The number of characters a request asks for.

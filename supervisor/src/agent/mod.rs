@@ -40,7 +40,7 @@ pub use clock::{ExecutionClock, InvalidClock};
 pub use digest::Digest;
 pub use download::Downloaded;
 pub use error::{AgentError, ConnectError, Refusal};
-pub use execute::{Event, Execution, Started};
+pub use execute::{Event, Execution, SpillPaths, Started};
 pub use file::{FileInfo, FileKind};
 pub use finished::{
     Diagnosis, DiagnosisKind, Finished, GuessLanguage, Interpreter, Outcome, Output, OutputStream, Usage,

@@ -271,19 +271,24 @@ fn span(text: &str) -> Result<Duration, String> {
 
 /// The same, or nothing: `0` or `none`.
 fn span_or_none(text: &str) -> Result<Duration, String> {
-    let (digits, unit) = match text.char_indices().last() {
-        _ if text == "none" => ("0", 1.0),
-        Some((at, 's')) => (&text[..at], 1.0),
-        Some((at, 'm')) => (&text[..at], 60.0),
-        Some((at, 'h')) => (&text[..at], 3_600.0),
-        Some((at, 'd')) => (&text[..at], 86_400.0),
-        _ => (text, 1.0),
-    };
-    match digits.parse::<f64>().map(|number| number * unit) {
-        Ok(0.0) => Ok(Duration::ZERO),
-        Ok(seconds) if (0.001..=LONGEST).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+    match seconds(text) {
+        _ if text == "none" => Ok(Duration::ZERO),
+        Some(0.0) => Ok(Duration::ZERO),
+        Some(seconds) if (0.001..=LONGEST).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err(NO_TIME.into()),
     }
+}
+
+/// The seconds of a duration as people write it.
+pub fn seconds(text: &str) -> Option<f64> {
+    let (digits, unit) = match text.char_indices().last()? {
+        (at, 's') => (&text[..at], 1.0),
+        (at, 'm') => (&text[..at], 60.0),
+        (at, 'h') => (&text[..at], 3_600.0),
+        (at, 'd') => (&text[..at], 86_400.0),
+        _ => (text, 1.0),
+    };
+    digits.parse::<f64>().ok().map(|number| number * unit)
 }
 
 pub fn cpus(text: &str) -> Result<CpuQuota, String> {

@@ -12,9 +12,9 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Use a server",
         &[
-            "create", "exec", "attach", "jobs", "kill", "code", "context", "put", "get", "ls", "describe",
-            "ps", "rm", "inspect", "timeline", "egress", "network", "port", "watch", "pause", "resume",
-            "timeout", "mcp", "prompt",
+            "create", "exec", "attach", "jobs", "kill", "code", "context", "put", "get", "ls", "mkdir", "mv",
+            "describe", "ps", "rm", "inspect", "timeline", "egress", "network", "port", "watch", "pause",
+            "resume", "timeout", "mcp", "prompt",
         ],
     ),
     ("Operate a host", &["serve", "status", "top", "usage", "template", "token", "cassette", "config"]),

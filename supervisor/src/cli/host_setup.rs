@@ -15,7 +15,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use clap::Args;
 use rekindle::config::Dirs;
-use rekindle_firecracker_release::{MIRROR_ENV, Release, VERSION};
+use rekindle_firecracker_release::{MIRROR_ENV, RELEASES, Release, VERSION};
 use sha2::{Digest, Sha256};
 
 use super::args::DoctorOptions;
@@ -90,7 +90,9 @@ fn is_there(place: &Path, release: &Release) -> bool {
 
 fn download(release: &Release, to: &Path) -> anyhow::Result<()> {
     let url = release.url();
-    let by_hand = format!("download {url} elsewhere and run `rekindle setup --from FILE`");
+    // Not from a mirror that may be what is wrong.
+    let official = Release { base: RELEASES.to_owned(), ..release.clone() }.url();
+    let by_hand = format!("download {official} elsewhere and run `rekindle setup --from FILE`");
     let output = Command::new("curl")
         .args(["--fail", "--silent", "--show-error", "--location", "--retry", "3"])
         .args(["--connect-timeout", "10", "--speed-limit", "1000", "--speed-time", "30", "--output"])
@@ -100,11 +102,17 @@ fn download(release: &Release, to: &Path) -> anyhow::Result<()> {
     match output {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            bail!("{url} cannot be fetched: {}\nhint: check the network, or {by_hand}", said.trim())
+            let why = last_words(&output.stderr);
+            bail!("{url} cannot be fetched: {why}\nhint: check the network, or {by_hand}")
         }
         Err(error) => bail!("curl does not run: {error}\nhint: apt-get install curl, or {by_hand}"),
     }
+}
+
+/// Why the last try failed: curl says it once for each.
+fn last_words(stderr: &[u8]) -> String {
+    let said = String::from_utf8_lossy(stderr);
+    said.trim().lines().last().unwrap_or("curl did not say why").to_owned()
 }
 
 fn check(release: &Release, archive: &Path) -> anyhow::Result<()> {

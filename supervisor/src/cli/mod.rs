@@ -19,6 +19,7 @@ mod run;
 mod serve;
 mod serve_files;
 mod serve_http;
+mod service_manager;
 mod setup;
 mod stages;
 mod template;

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use prometheus_client::metrics::counter::Counter;
 use rekindle::config::ServerConfig;
+use rekindle::host::core_dumps;
 use rekindle::network::{Cassettes, Egress, Gateway, Worker, WorkerOptions, worker};
 
 /// Opens what is configured, with a worker that serves its connections; cassettes are in the directory for data.
@@ -13,6 +15,8 @@ pub async fn open(
     data: &Path,
     restarts: Counter,
 ) -> anyhow::Result<(Egress, Gateway)> {
+    // From here on there are credentials in this process.
+    core_dumps::forbid().context("core dumps cannot be forbidden")?;
     let egress = Egress::new(&config.network.policies, &config.network.hosts)?;
     let egress = egress.with_cassettes(Cassettes::new(data));
     let gateway = Gateway::open(&config.gateway.services, config.gateway.budget)?;

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use super::args::RunOptions;
 use super::config::ConfigOptions;
-use super::execution::{self, End, Execution, show};
+use super::execution::{self, End, Execution, Machine, show};
 use super::failure;
 use super::interrupt::{SIGNAL_BASE, interrupted};
 use super::network;
@@ -47,7 +47,7 @@ struct Report<'a> {
     execution: Execution,
     template: &'a str,
     engine: String,
-    machine: rekindle::host::cgroup::Usage,
+    machine: Machine,
     timings: Breakdown,
 }
 
@@ -145,7 +145,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
             execution: Execution::new(response, end),
             template: template.as_str(),
             engine: setup.decision.engine.to_string(),
-            machine,
+            machine: machine.into(),
             timings: stages.finish(),
         };
         print::json(&report)?;

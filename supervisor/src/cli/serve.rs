@@ -30,6 +30,7 @@ use super::args::{MachineOptions, ServeOptions};
 use super::network;
 use super::serve_files::{machines, raise_open_files};
 use super::serve_http::{Http, connection_limits};
+use super::service_manager;
 use super::setup::{self, Setup};
 
 /// How long connections have to close once everything behind them is gone.
@@ -98,6 +99,8 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
     let certificates: Vec<Arc<Tls>> =
         tls.into_iter().chain(http.as_ref().and_then(|http| http.tls.clone())).collect();
     let http_handle = http.as_ref().map(|http| http.handle.clone());
+    // Before it is announced: whoever reads that may ask the service manager.
+    service_manager::serving();
     announce(&config, &dirs, &listeners);
     if let Some(http) = &http {
         http.announce();
@@ -127,6 +130,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<u8> {
         }
         None => {
             tracing::info!("shutting down");
+            service_manager::stopping();
             finish(&service, &handle, &mut signals, Duration::from_secs(config.shutdown.drain_s)).await;
             if let Some(http) = http_handle {
                 http.stop();
@@ -200,6 +204,7 @@ async fn load_templates(
 ) -> anyhow::Result<Vec<PooledTemplate>> {
     let mut templates = Vec::new();
     for (name, levels) in config.templates(default) {
+        service_manager::loading(&name);
         let source = setup.source(&name)?;
         let snapshot = Arc::new(setup.snapshot(&source).await?);
         let parked = Watermarks { low: levels.parked_low, high: levels.parked_high };

@@ -5,11 +5,20 @@ use std::time::{Duration, Instant};
 use rekindle::engine::{Stage, Timings};
 use serde::Serialize;
 
+use super::remote::view::measured;
+
 /// Stages that add up to the total.
 #[derive(Debug, Serialize)]
 pub struct Breakdown {
-    stages: Vec<Stage>,
-    total_us: u64,
+    stages: Vec<Row>,
+    total: String,
+}
+
+/// One of them.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    duration: String,
 }
 
 /// Stages of a command, from its start to its end.
@@ -42,8 +51,10 @@ impl StageClock {
 
     /// The table. Its total is the sum of the whole microseconds shown, so that who adds them up gets it.
     pub fn finish(self) -> Breakdown {
-        let micros = |took: Duration| u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let total_us = self.stages.iter().map(|stage| micros(stage.took)).sum();
-        Breakdown { stages: self.stages, total_us }
+        let shown =
+            |took: Duration| Duration::from_micros(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        let total = self.stages.iter().map(|stage| shown(stage.took)).sum();
+        let row = |stage: Stage| Row { name: stage.name, duration: measured(stage.took) };
+        Breakdown { stages: self.stages.into_iter().map(row).collect(), total: measured(total) }
     }
 }

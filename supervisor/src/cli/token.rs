@@ -9,7 +9,7 @@ use rekindle::config::tokens::{self, NewToken, Quota, Scope, Token, TokenId, Tok
 use rekindle::host::cgroup::CpuQuota;
 use serde_json::json;
 
-use super::args::{any_size, cpus};
+use super::args::{any_size, cpus, seconds};
 use super::config::ConfigOptions;
 
 /// Which tokens file.
@@ -226,25 +226,18 @@ fn row_json(token: &Token, now: Timestamp) -> serde_json::Value {
     })
 }
 
-/// `90m`, `12h`, `30d` from now, or a point in time.
+/// A time from now, as everywhere on the command line, or a point in time.
 fn expiry(text: &str) -> Result<Timestamp, String> {
     expiry_from(text, Timestamp::now())
 }
 
 fn expiry_from(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let wrong =
-        || "a time such as 12h, 30d or 2030-01-31T00:00:00Z is needed, and not in the past".to_owned();
-    let seconds = match text.char_indices().last() {
-        Some((at, 'm')) => Some((&text[..at], 60)),
-        Some((at, 'h')) => Some((&text[..at], 3_600)),
-        Some((at, 'd')) => Some((&text[..at], 86_400)),
-        _ => None,
-    };
-    let time = match seconds {
-        Some((number, unit)) => {
-            let number: u32 = number.parse().map_err(|_| wrong())?;
-            now.checked_add(SignedDuration::from_secs(i64::from(number) * unit)).map_err(|_| wrong())?
-        }
+        || "a time such as 90s, 12h, 30d or 2030-01-31T00:00:00Z is needed, and not in the past".to_owned();
+    let time = match seconds(text) {
+        Some(seconds) => SignedDuration::try_from_secs_f64(seconds)
+            .and_then(|span| now.checked_add(span))
+            .map_err(|_| wrong())?,
         None => text.parse().map_err(|_| wrong())?,
     };
     // Whole seconds are enough for a person to read.
@@ -263,6 +256,9 @@ mod tests {
         let now: Timestamp = "2026-01-01T00:00:00.5Z".parse().expect("a time");
         let right = |text: &str| expiry_from(text, now).expect(text).to_string();
         assert_eq!(right("90m"), "2026-01-01T01:30:00Z");
+        assert_eq!(right("90s"), "2026-01-01T00:01:30Z");
+        assert_eq!(right("3600"), "2026-01-01T01:00:00Z");
+        assert_eq!(right("800d"), "2028-03-11T00:00:00Z");
         assert_eq!(right("30d"), "2026-01-31T00:00:00Z");
         assert_eq!(right("2030-01-31T00:00:00Z"), "2030-01-31T00:00:00Z");
         for wrong in

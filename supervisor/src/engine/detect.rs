@@ -12,9 +12,15 @@ use super::firecracker::{self, Confinement, FirecrackerEngine, FoundFirecracker}
 use super::qemu::{self, FoundQemu, QemuEngine};
 use super::{Engine, EngineKind};
 use crate::host::kvm::KvmStatus;
+use crate::host::open_guard;
 
 /// When `1`, leaving the jailer out is refused. Production hosts set it.
 const REQUIRE_JAIL_ENV: &str = "REKINDLE_REQUIRE_JAIL";
+
+/// What QEMU lacks where root has not all rights, as in a container.
+const NO_GUARD: &str = "root may not see what its monitors, which run as users of their own, open: the capability \
+    SYS_PTRACE is missing\nhint: give it to the container: `docker run --cap-add SYS_PTRACE`, or `cap_add: [SYS_PTRACE]` \
+    in a Compose file";
 
 /// Which engine is asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,6 +54,8 @@ pub struct HostFacts {
     pub firecracker: Result<FoundFirecracker, String>,
     /// QEMU; `Err` says why there is none, with a hint.
     pub qemu: Result<FoundQemu, String>,
+    /// Whether what QEMU opens can be watched, without which none is started.
+    pub can_guard: bool,
 }
 
 /// Programs somebody configured; the others are looked for.
@@ -67,6 +75,7 @@ impl HostFacts {
             kvm: KvmStatus::probe(),
             firecracker: firecracker::find(programs.firecracker).map_err(|error| error.to_string()),
             qemu: qemu::find(programs.qemu).map_err(|error| error.to_string()),
+            can_guard: open_guard::may_guard_others(),
         }
     }
 }
@@ -121,12 +130,14 @@ pub fn decide(choice: EngineChoice, facts: &HostFacts) -> Result<Decision, Detec
     match choice {
         EngineChoice::Auto => match (firecracker, qemu_reason(facts)) {
             (Ok(reason), _) => Ok(Decision { engine: EngineKind::Firecracker, reason }),
-            (Err(lack), Ok(reason)) => {
-                let lack = lack.lines().next().unwrap_or_default().to_owned();
-                let reason = format!("{reason}, because firecracker cannot be used: {lack}");
+            (Err(lack), qemu) => {
+                // Without its hint: QEMU takes less to run.
+                let firecracker = lack.lines().next().unwrap_or_default().to_owned();
+                let reason =
+                    qemu.map_err(|qemu| DetectError::None { firecracker: firecracker.clone(), qemu })?;
+                let reason = format!("{reason}, because firecracker cannot be used: {firecracker}");
                 Ok(Decision { engine: EngineKind::Qemu, reason })
             }
-            (Err(firecracker), Err(qemu)) => Err(DetectError::None { firecracker, qemu }),
         },
         EngineChoice::Forced(engine) => {
             let verdict = match engine {
@@ -186,6 +197,9 @@ fn firecracker(facts: &HostFacts) -> Result<String, String> {
 
 fn qemu_reason(facts: &HostFacts) -> Result<String, String> {
     let found = facts.qemu.as_ref().map_err(Clone::clone)?;
+    if !facts.can_guard {
+        return Err(NO_GUARD.to_owned());
+    }
     let how = if facts.kvm.is_usable() { "on KVM" } else { "in software emulation" };
     Ok(format!("QEMU {} {how}", found.version))
 }

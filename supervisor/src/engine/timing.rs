@@ -4,20 +4,17 @@
 
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
 /// One step and how long it took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stage {
     /// The step's name.
     pub name: &'static str,
     /// Its duration.
-    #[serde(rename = "us", serialize_with = "as_micros")]
     pub took: Duration,
 }
 
 /// The steps of one start, in order.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Timings {
     /// The stages.
     pub stages: Vec<Stage>,
@@ -68,8 +65,4 @@ impl Stopwatch {
     pub fn finish(self) -> Timings {
         self.timings
     }
-}
-
-fn as_micros<S: serde::Serializer>(took: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(u64::try_from(took.as_micros()).unwrap_or(u64::MAX))
 }

@@ -163,8 +163,9 @@ impl Outbox {
         // Nothing follows the end, which has closed the record.
         self.record.as_ref()?;
         if std::mem::take(&mut self.first) {
-            let (execution, pid) = (self.attached.id().to_string(), self.attached.pid());
-            return Some(Ok(Event::Started(v1::ExecuteStarted { execution, pid })));
+            let attached = &self.attached;
+            let started = messages::started(attached.id(), attached.pid(), &attached.spilled());
+            return Some(Ok(Event::Started(started)));
         }
         let late = async {
             match self.deadline {
@@ -187,8 +188,7 @@ impl Outbox {
                 Some(Ok(Event::Stderr(data)))
             }
             Ok(Some(AttachEvent::Missed { stdout, stderr })) => {
-                let missed = v1::MissedOutput { stdout_bytes: stdout, stderr_bytes: stderr };
-                Some(Ok(Event::Missed(missed)))
+                Some(Ok(Event::Missed(messages::missed(stdout, stderr, &self.attached.spilled()))))
             }
             Ok(Some(AttachEvent::Finished(executed))) => {
                 self.end(&Ok(()));

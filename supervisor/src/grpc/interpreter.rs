@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use tonic::{Request, Response, Status};
 
 use super::call_record::CallRecord;
+use super::messages::diagnosis;
 use super::{code_result, status};
 use crate::service::{
     CodeError, CodeEvent, CodeLanguage, CodeRun, ContextChoice, ContextView, Scope, Service, ServiceError,
@@ -191,8 +192,9 @@ impl Outbox {
                 Ok(Some(CodeEvent::Stdout(text))) => Ok(Event::Stdout(text)),
                 Ok(Some(CodeEvent::Stderr(text))) => Ok(Event::Stderr(text)),
                 Ok(Some(CodeEvent::Result(result))) => Ok(Event::Result(code_result::message(*result))),
-                Ok(Some(CodeEvent::Error(CodeError { name, value, traceback }))) => {
-                    Ok(Event::Error(v1::CodeError { name, value, traceback }))
+                Ok(Some(CodeEvent::Error(CodeError { name, value, traceback, diagnosis: found }))) => {
+                    let diagnosis = found.as_ref().map(diagnosis);
+                    Ok(Event::Error(v1::CodeError { name, value, traceback, diagnosis }))
                 }
                 Ok(None) => {
                     self.settle(&Ok(()));

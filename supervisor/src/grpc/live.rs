@@ -105,7 +105,8 @@ impl Outbox {
             return None;
         }
         if std::mem::take(&mut self.first) {
-            let started = v1::ExecuteStarted { execution: self.live.id().to_string(), pid: self.live.pid() };
+            let (live, spilled) = (&self.live, self.live.spilled());
+            let started = messages::started(live.id(), live.pid(), spilled);
             return Some(Ok(v1::ExecuteEvent { event: Some(Event::Started(started)) }));
         }
         let event = loop {

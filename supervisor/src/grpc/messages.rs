@@ -7,12 +7,14 @@ use rekindle_api::time::{duration, timestamp};
 use rekindle_api::{Timestamp, v1};
 
 use super::{network, status};
-use crate::agent::{FileEventKind, FileInfo, FileKind, Finished, Interpreter, Outcome, Output};
+use crate::agent::{
+    FileEventKind, FileInfo, FileKind, Finished, GuestPath, Interpreter, Outcome, Output, SpillPaths,
+};
 use crate::door::SandboxPorts;
 use crate::network::NetworkSummary;
 use crate::pool::StartKind;
 use crate::service::{
-    AtTimeout, Diagnosis, End, EndReason, Executed, FileChange, JobState, JobView, SandboxEvent,
+    AtTimeout, Diagnosis, End, EndReason, Executed, ExecutionId, FileChange, JobState, JobView, SandboxEvent,
     SandboxEventKind, SandboxState, SandboxView, StartView, StepSums, Timeline, TimelineEntry,
     TimelineOutcome, TraceEntry, TraceTimeline,
 };
@@ -163,7 +165,34 @@ pub(super) fn detached(job: JobView) -> v1::DetachedExecution {
         stderr_bytes: job.stderr_bytes,
         takes_input: job.takes_input,
         terminal: job.terminal,
+        stdout_path: path(job.spilled.stdout.as_ref()),
+        stderr_path: path(job.spilled.stderr.as_ref()),
     }
+}
+
+/// A program that runs.
+pub(super) fn started(execution: ExecutionId, pid: u32, spilled: &SpillPaths) -> v1::ExecuteStarted {
+    v1::ExecuteStarted {
+        execution: execution.to_string(),
+        pid,
+        stdout_path: path(spilled.stdout.as_ref()),
+        stderr_path: path(spilled.stderr.as_ref()),
+    }
+}
+
+/// Output that is not told.
+pub(super) fn missed(stdout: u64, stderr: u64, spilled: &SpillPaths) -> v1::MissedOutput {
+    v1::MissedOutput {
+        stdout_bytes: stdout,
+        stderr_bytes: stderr,
+        stdout_path: path(spilled.stdout.as_ref()),
+        stderr_path: path(spilled.stderr.as_ref()),
+    }
+}
+
+/// A path in the sandbox; empty where there is none.
+fn path(path: Option<&GuestPath>) -> Bytes {
+    path.map(|path| bytes(path.as_bytes())).unwrap_or_default()
 }
 
 /// The answer to an execution that has ended.
@@ -172,7 +201,7 @@ pub fn execute_response(
     execution: String,
     finished: &Finished,
     network: &NetworkSummary,
-    diagnosis: Option<&Diagnosis>,
+    found: Option<&Diagnosis>,
 ) -> v1::ExecuteResponse {
     let Finished { outcome: ended, stdout, stderr, usage, interpreter, .. } = finished;
     v1::ExecuteResponse {
@@ -185,17 +214,22 @@ pub fn execute_response(
             cpu_time: Some(duration(Duration::from_micros(usage.cpu_micros))),
             memory_peak_bytes: usage.peak_memory_bytes,
         }),
-        diagnosis: diagnosis.map(|diagnosis| v1::Diagnosis {
-            kind: diagnosis.category.word().to_owned(),
-            subject: diagnosis.subject.clone(),
-            hint: diagnosis.hint.clone(),
-            near: diagnosis.near.clone(),
-        }),
+        diagnosis: found.map(diagnosis),
         warm_interpreter: *interpreter == Some(Interpreter::Warmed),
         replayed: false,
         network: (network.connections > 0).then(|| network::summary(network)),
         turns_left: None,
         warning: String::new(),
+    }
+}
+
+/// What went wrong.
+pub(super) fn diagnosis(diagnosis: &Diagnosis) -> v1::Diagnosis {
+    v1::Diagnosis {
+        kind: diagnosis.category.word().to_owned(),
+        subject: diagnosis.subject.clone(),
+        hint: diagnosis.hint.clone(),
+        near: diagnosis.near.clone(),
     }
 }
 
@@ -205,7 +239,7 @@ fn output(output: &Output) -> v1::Output {
         truncated: output.truncated,
         total_bytes: output.total_bytes,
         total_chars: output.total_chars,
-        spilled_path: output.spilled_path.as_ref().map(|path| bytes(path.as_bytes())).unwrap_or_default(),
+        spilled_path: path(output.spilled_path.as_ref()),
         spilled_bytes: output.spilled_bytes,
     }
 }

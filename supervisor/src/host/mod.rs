@@ -6,6 +6,7 @@
 pub mod advice;
 pub mod allocator;
 pub mod cgroup;
+pub mod core_dumps;
 pub mod cpu;
 pub mod disk;
 pub mod kvm;

@@ -9,7 +9,8 @@
 //! QEMU before 8.2 opens the memory file of a clone read-write even though it maps it privately. The
 //! guard hands it a *read-only* descriptor in answer, so that not even a monitor taken over by its
 //! guest can write to a snapshot other clones share (docs/decisions/0020). Opening to read is not
-//! stopped. Called by `process::spawn`; the child is never trusted with more than its grants.
+//! stopped. The same filter keeps a child from the host's network and from other processes. Called by
+//! `process::spawn`; the child is never trusted with more than its grants.
 
 mod filter;
 mod syscall;
@@ -30,6 +31,8 @@ use nix::sys::socket::{
 
 use crate::host::readable::watch_readable;
 
+/// The capability that reading another user's memory takes, as the kernel numbers them.
+const SYS_PTRACE: u32 = 19;
 /// Longest path the guard reads from a child before it refuses.
 const MAX_PATH: usize = 4096;
 
@@ -51,6 +54,21 @@ pub struct GuardError {
     /// What the kernel said.
     #[source]
     source: io::Error,
+}
+
+/// Whether children can be guarded that run as users of their own, as root's do: the guard reads their memory.
+/// A container's root usually may not.
+#[must_use]
+pub fn may_guard_others() -> bool {
+    !nix::unistd::geteuid().is_root()
+        || std::fs::read_to_string("/proc/self/status").is_ok_and(|status| may_read_others(&status))
+}
+
+/// The same, by what the kernel tells about a process.
+fn may_read_others(status: &str) -> bool {
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    effective.is_some_and(|set| set & (1 << SYS_PTRACE) != 0)
 }
 
 fn failed(operation: &'static str) -> impl FnOnce(io::Error) -> GuardError {

@@ -8,6 +8,11 @@ use rekindle_api::v1::{Diagnosis, ExecuteResponse, Output};
 use super::line::{one_line, path};
 use super::rules::size;
 
+/// The argument of the tool that bounds a run's time.
+const LIMIT: &str = "timeout_seconds";
+const TIMED_OUT: &str = "do less in one run, or allow more with timeout_seconds";
+const OUT_OF_MEMORY: &str = "use less memory, such as by reading data in pieces";
+
 /// The result as text.
 pub(super) fn text(response: &ExecuteResponse) -> String {
     let mut text = header(response);
@@ -59,44 +64,53 @@ fn header(response: &ExecuteResponse) -> String {
     parts.join(" | ")
 }
 
-/// What was cut of a stream, and where all of it is.
+/// What was cut of a stream, and where the file is that has it. A spilled file has a bound too: what of the output is in
+/// none is said.
 fn cut(name: &str, output: &Output) -> Option<String> {
     if !output.truncated {
         return None;
     }
     let shown = output.text.chars().count();
-    let all = match output.spilled_path.is_empty() {
-        true => "the rest is lost".to_owned(),
-        false => format!("all of it: {}", path(&output.spilled_path)),
+    let lost = output.total_bytes.saturating_sub(output.spilled_bytes);
+    let all = match (output.spilled_path.is_empty(), lost) {
+        (true, _) => "the rest is lost".to_owned(),
+        (false, 0) => format!("all of it: {}", path(&output.spilled_path)),
+        (false, _) => format!(
+            "only the first {} of its {} were kept, the rest is lost: {}",
+            size(output.spilled_bytes),
+            size(output.total_bytes),
+            path(&output.spilled_path)
+        ),
     };
     Some(format!("{name} ({shown} of {} characters; {all})", output.total_chars))
 }
 
-/// What to do about a run that did not end well.
+/// What to do about a run that did not end well: the server's guess knows most, then the denial of a connection, and
+/// only without either what holds for every such end.
 fn hint(response: &ExecuteResponse, outcome: Option<&Outcome>) -> Option<String> {
+    let well = matches!(outcome, Some(Outcome::ExitCode(0)));
+    // What it did not print, and what failed beside it.
+    let beside = |found: &&Diagnosis| ["empty_output", "background_exception"].contains(&&found.kind[..]);
+    if let Some(found) = response.diagnosis.as_ref().filter(|found| !well || beside(found)) {
+        return Some(diagnosed(found));
+    }
+    if well {
+        return None;
+    }
+    let denial = response.network.as_ref().and_then(|network| network.denials.first());
+    if let Some(denial) = denial {
+        return Some(format!("network_denied: {}", one_line(&denial.message)));
+    }
     match outcome {
-        Some(Outcome::TimedOut(_)) => {
-            return Some("do less in one run, or allow more with timeout_seconds".to_owned());
-        }
+        Some(Outcome::TimedOut(_)) => Some(format!("timed_out: {TIMED_OUT}")),
         Some(Outcome::OutOfMemory(_)) => {
             let peak = response.usage.and_then(|usage| usage.memory_peak_bytes);
             let peak =
                 peak.map(|bytes| format!(", the most it used was {}", size(bytes))).unwrap_or_default();
-            return Some(format!("use less memory, such as by reading data in pieces{peak}"));
+            Some(format!("out_of_memory: {OUT_OF_MEMORY}{peak}"))
         }
-        // What it did not print, and what failed beside it.
-        Some(Outcome::ExitCode(0)) => {
-            let beside =
-                |found: &&Diagnosis| ["empty_output", "background_exception"].contains(&&found.kind[..]);
-            return response.diagnosis.as_ref().filter(beside).map(diagnosed);
-        }
-        _ => {}
+        _ => None,
     }
-    if let Some(hint) = response.diagnosis.as_ref().map(diagnosed) {
-        return Some(hint);
-    }
-    let denial = response.network.as_ref().and_then(|network| network.denials.first());
-    denial.map(|denial| format!("network_denied: {}", one_line(&denial.message)))
 }
 
 /// The guess at what went wrong, with its stable word first.
@@ -110,9 +124,20 @@ fn diagnosed(diagnosis: &Diagnosis) -> String {
         "syntax_error" => "the code could not be read; nothing of it has run",
         "uncaught_exception" => "stderr says where",
         "network_denied" => "the network policy does not allow it; trying again does not help",
+        "timed_out" => TIMED_OUT,
+        "out_of_memory" => OUT_OF_MEMORY,
         _ => "see stderr",
     };
-    if subject.is_empty() { format!("{kind}: {advice}") } else { format!("{kind} {subject:?}: {advice}") }
+    // The server does not know what the tool calls it.
+    let by = match diagnosis.kind.as_str() {
+        "timed_out" if !advice.contains(LIMIT) => format!(" ({LIMIT} allows more)"),
+        _ => String::new(),
+    };
+    if subject.is_empty() {
+        format!("{kind}: {advice}{by}")
+    } else {
+        format!("{kind} {subject:?}: {advice}{by}")
+    }
 }
 
 #[cfg(test)]
@@ -161,14 +186,27 @@ mod tests {
     fn what_was_cut_is_named_with_the_place_of_all_of_it() {
         let mut response = ended(Outcome::ExitCode(0), "0123", "");
         let output = response.stdout.as_mut().expect("an output");
-        (output.truncated, output.total_chars) = (true, 90_000);
-        output.spilled_path = "/spill/1/stdout".into();
+        (output.truncated, output.total_chars, output.total_bytes) = (true, 90_000, 90_000);
+        (output.spilled_path, output.spilled_bytes) = ("/spill/1/stdout".into(), 90_000);
         assert_eq!(
             first(&response),
             "exit 0 | 1.23 s | truncated: stdout (4 of 90000 characters; all of it: /spill/1/stdout)"
         );
         response.stdout.as_mut().expect("an output").spilled_path.clear();
-        assert!(first(&response).contains("the rest is lost"));
+        assert!(first(&response).contains("; the rest is lost)"));
+    }
+
+    #[test]
+    fn what_even_the_file_does_not_have_is_never_called_all_of_it() {
+        let mut response = ended(Outcome::ExitCode(0), "0123", "");
+        let output = response.stdout.as_mut().expect("an output");
+        (output.truncated, output.total_chars, output.total_bytes) = (true, 200 << 20, 200 << 20);
+        (output.spilled_path, output.spilled_bytes) = ("/spill/1/stdout".into(), 64 << 20);
+        assert_eq!(
+            first(&response),
+            "exit 0 | 1.23 s | truncated: stdout (4 of 209715200 characters; only the first 64 MiB of its 200 MiB were \
+             kept, the rest is lost: /spill/1/stdout)"
+        );
     }
 
     #[test]
@@ -177,13 +215,45 @@ mod tests {
         assert!(line(Outcome::Signal(11)).starts_with("killed by signal 11 | "));
         let timed_out = line(Outcome::TimedOut(ExecutionTimedOut {}));
         assert!(
-            timed_out.starts_with("timed out | ") && timed_out.contains("timeout_seconds"),
+            timed_out.starts_with("timed out | ")
+                && timed_out.ends_with(&format!("hint: timed_out: {TIMED_OUT}")),
             "{timed_out}"
         );
         let memory = line(Outcome::OutOfMemory(ExecutionOutOfMemory {}));
         assert!(memory.starts_with("out of memory | ") && memory.ends_with("64 MiB"), "{memory}");
         let unknown = text(&ExecuteResponse::default());
         assert!(unknown.starts_with("ended in a way") && !unknown.contains("exit 0"), "{unknown}");
+    }
+
+    #[test]
+    fn what_the_server_found_out_is_told_before_what_holds_for_every_such_end() {
+        let told = |outcome, found: Diagnosis| {
+            let mut response = ended(outcome, "", "");
+            response.diagnosis = Some(found);
+            first(&response)
+        };
+        let late = || Outcome::TimedOut(ExecutionTimedOut {});
+        let lines = Diagnosis {
+            hint: "do less in one execution; the last lines of its stdout: row 7".into(),
+            ..diagnosis("timed_out", "")
+        };
+        let line = told(late(), lines);
+        let hint = "| hint: timed_out: do less in one execution; the last lines of its stdout: row 7 (timeout_seconds \
+                    allows more)";
+        assert!(line.starts_with("timed out | ") && line.ends_with(hint), "{line}");
+        let line = told(late(), diagnosis("network_denied", "pypi.org"));
+        assert!(
+            line.contains("| hint: network_denied \"pypi.org\": ") && !line.contains("timeout_seconds"),
+            "{line}"
+        );
+        // Of a server that says no more than the code.
+        let line = told(late(), diagnosis("timed_out", ""));
+        assert!(line.ends_with(&format!("| hint: timed_out: {TIMED_OUT}")), "{line}");
+        let peak = Diagnosis { hint: "at most 99 MiB were used".into(), ..diagnosis("out_of_memory", "") };
+        let line = told(Outcome::OutOfMemory(ExecutionOutOfMemory {}), peak);
+        assert!(line.ends_with("| hint: out_of_memory: at most 99 MiB were used"), "{line}");
+        let line = told(Outcome::Signal(11), diagnosis("crashed", "SIGSEGV"));
+        assert!(line.contains("| hint: crashed \"SIGSEGV\": "), "{line}");
     }
 
     #[test]

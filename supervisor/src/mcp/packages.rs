@@ -1,6 +1,6 @@
 //! What a program finds installed, in few words, from the list of an image's packages. Pure.
 
-/// Python packages that are named; there may be hundreds.
+/// Packages of a language that are named; there may be hundreds.
 const MOST: usize = 80;
 /// Packages with commands that a model may want, by Debian's names. The others are libraries and what every Debian has.
 const TOOLS: [&str; 43] = [
@@ -62,16 +62,7 @@ pub(super) fn installed(packages: &[String]) -> Option<String> {
     };
     let mut parts = Vec::new();
     if let Some(python) = version("python3") {
-        let mut libraries: Vec<String> = packages
-            .iter()
-            .filter_map(|package| package.strip_prefix("pip:"))
-            .map(|package| package.replacen(' ', "==", 1))
-            .collect();
-        let more = libraries.len().saturating_sub(MOST);
-        libraries.truncate(MOST);
-        if more > 0 {
-            libraries.push(format!("{more} more"));
-        }
+        let libraries = of_language(packages, "pip:", "==");
         let libraries = match libraries.is_empty() {
             true => "its standard library and no other package".to_owned(),
             false => format!("its standard library and {}", libraries.join(", ")),
@@ -79,14 +70,37 @@ pub(super) fn installed(packages: &[String]) -> Option<String> {
         parts.push(format!("Python {} with {libraries}", upstream(python)));
     }
     if let Some(node) = version("node").or_else(|| version("nodejs")) {
-        // An image does not list npm's packages.
-        parts.push(format!("Node {}", upstream(node).trim_start_matches('v')));
+        let mut node = format!("Node {}", upstream(node).trim_start_matches('v'));
+        // An image that was made before they were listed has none.
+        let global = of_language(packages, "npm:", "@");
+        if !global.is_empty() {
+            node.push_str(&format!(
+                " with the npm packages {}, installed globally (their commands work; programs do not find them by name)",
+                global.join(", ")
+            ));
+        }
+        parts.push(node);
     }
     let tools: Vec<&str> = TOOLS.into_iter().filter(|tool| version(tool).is_some()).collect();
     if !tools.is_empty() {
         parts.push(format!("the Debian packages {}", tools.join(", ")));
     }
     Some(if parts.is_empty() { "neither Python nor Node".to_owned() } else { parts.join("; ") })
+}
+
+/// The packages of a language, with their versions.
+fn of_language(packages: &[String], prefix: &str, joint: &str) -> Vec<String> {
+    let mut found: Vec<String> = packages
+        .iter()
+        .filter_map(|package| package.strip_prefix(prefix))
+        .map(|package| package.replacen(' ', joint, 1))
+        .collect();
+    let more = found.len().saturating_sub(MOST);
+    found.truncate(MOST);
+    if more > 0 {
+        found.push(format!("{more} more"));
+    }
+    found
 }
 
 /// A version of Debian's as its makers know it: `1:2.47.3-0+deb13u1` is 2.47.3.
@@ -122,6 +136,15 @@ mod tests {
             told(&packages),
             "Python 3.13.5 with its standard library and numpy==2.4.6, pandas==3.1.1; Node 24.19.0; the \
              Debian packages git, ripgrep"
+        );
+    }
+
+    #[test]
+    fn npm_packages_are_named_where_the_image_lists_them() {
+        assert_eq!(
+            told(&["node v24.19.0", "npm:npm 11.6.2", "npm:typescript 5.9.3", "npm:@a/b 1.0"]),
+            "Node 24.19.0 with the npm packages npm@11.6.2, typescript@5.9.3, @a/b@1.0, installed globally (their \
+             commands work; programs do not find them by name)"
         );
     }
 

@@ -112,8 +112,9 @@ impl<'a> Rules<'a> {
     pub(super) fn output(&self) -> String {
         format!(
             "Output is cut: of stdout and of stderr at most {} characters each are returned, of more the beginning and \
-             the end with a marker between them. The result then names the file in the sandbox that has all of it: \
-             read the part you need, and print less.",
+             the end with a marker between them. The result then names the file in the sandbox that has all of it, \
+             or its beginning where that is too long, which the result says: read the part you need, and print \
+             less.",
             thousands(self.facts.rules.output_limit)
         )
     }

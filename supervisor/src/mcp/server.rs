@@ -54,10 +54,8 @@ impl Mcp {
 
     /// Ends what the session has made.
     pub(super) async fn end_session(&self) {
-        if let (Some(session), Access::Own(token)) = (&self.session, &self.access)
-            && let Ok(client) = self.connection.client(token.as_deref())
-        {
-            session.end(&client).await;
+        if let Some(session) = &self.session {
+            session.end().await;
         }
     }
 

@@ -1,7 +1,7 @@
 //! The sandboxes that one session over standard input has made. They end with it; sandboxes that were made by anyone else
-//! are never among them, whoever uses them here.
+//! are never among them, whoever uses them here. Each ends as part of the trace and the step that it was made in.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What a session has made.
 #[derive(Debug, Default)]
 pub(super) struct Session {
-    made: Mutex<BTreeSet<String>>,
+    /// Each with the client of the call that made it, which says what that was part of.
+    made: Mutex<BTreeMap<String, Client>>,
     /// Read while a sandbox is being made: the end waits for it. `true` once the session is over.
     over: RwLock<bool>,
 }
@@ -36,7 +37,7 @@ impl Session {
             return Err(Status::cancelled("the session is over"));
         }
         let sandbox = client.sandboxes.create(request).await?.into_inner();
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(sandbox.id.clone());
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(sandbox.id.clone(), client.clone());
         Ok(sandbox)
     }
 
@@ -46,16 +47,13 @@ impl Session {
     }
 
     /// Ends everything that was made and makes nothing more.
-    pub(super) async fn end(&self, client: &Client) {
+    pub(super) async fn end(&self) {
         let ending = async {
             *self.over.write().await = true;
             let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
-            join_all(made.into_iter().map(|sandbox| {
-                let mut client = client.clone();
-                async move {
-                    if let Err(status) = client.sandboxes.destroy(DestroySandboxRequest { sandbox }).await {
-                        tracing::warn!(%status, "a sandbox of this session was not ended; its time limit will");
-                    }
+            join_all(made.into_iter().map(async |(sandbox, mut client)| {
+                if let Err(status) = client.sandboxes.destroy(DestroySandboxRequest { sandbox }).await {
+                    tracing::warn!(%status, "a sandbox of this session was not ended; its time limit will");
                 }
             }))
             .await;

@@ -39,6 +39,12 @@ pub trait Resolve: Send + Sync {
     fn own(&self) -> io::Result<Vec<IpAddr>>;
 }
 
+/// A connection that is being made.
+type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
+
+/// What connects to an address. It is given addresses and no names, so that it has nothing to look up.
+type Connect = dyn Fn(SocketAddr) -> Connecting + Send + Sync;
+
 /// The host's own resolver.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
@@ -83,13 +89,22 @@ pub struct Dialer {
     resolver: Arc<dyn Resolve>,
     hosts: Arc<BTreeMap<HostName, SocketAddr>>,
     lookups: Arc<Semaphore>,
+    connect: Arc<Connect>,
 }
 
 impl Dialer {
     /// Dials by this resolver, but for the names that the operator has mapped.
     #[must_use]
     pub fn new(resolver: Arc<dyn Resolve>, hosts: BTreeMap<HostName, SocketAddr>) -> Self {
-        Self { resolver, hosts: Arc::new(hosts), lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
+        let connect: Arc<Connect> = Arc::new(|address| Box::pin(TcpStream::connect(address)));
+        let lookups = Arc::new(Semaphore::new(MAX_LOOKUPS));
+        Self { resolver, hosts: Arc::new(hosts), lookups, connect }
+    }
+
+    /// The same, with somebody else to make the connections.
+    #[cfg(test)]
+    fn connecting_by(self, connect: Arc<Connect>) -> Self {
+        Self { connect, ..self }
     }
 
     /// The names that the operator has mapped.
@@ -111,7 +126,7 @@ impl Dialer {
         };
         let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in addresses.into_iter().take(MAX_TRIED) {
-            match timeout(CONNECT_DEADLINE, TcpStream::connect(address)).await {
+            match timeout(CONNECT_DEADLINE, (self.connect)(address)).await {
                 Ok(Ok(stream)) => {
                     let _ = stream.set_nodelay(true);
                     return Ok(stream);

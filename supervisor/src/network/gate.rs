@@ -1,6 +1,7 @@
 //! The network of one sandbox: the policy in force, what was spent under it, and its journal.
 //!
-//! The policy can be exchanged while connections are open. Those that the new one would not let through end.
+//! The policy can be exchanged while connections are open. Those that the new one would not let through end. A pause of the
+//! sandbox ends all of them, and none begins until it goes on.
 
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ pub struct Gate {
     pub(super) open: Arc<std::sync::atomic::AtomicU32>,
     /// The worker that serves its connections; without one they are served here.
     pub(super) via: Option<Via>,
+    /// Whether its sandbox stands still. Changes with every pause and every end of one.
+    paused: Arc<watch::Sender<bool>>,
 }
 
 impl Gate {
@@ -54,6 +57,7 @@ impl Gate {
             interception: None,
             open: Arc::default(),
             via: None,
+            paused: Arc::new(watch::channel(false).0),
         }
     }
 
@@ -79,6 +83,7 @@ impl Gate {
             interception: self.interception.clone(),
             open: Arc::clone(&self.open),
             via: None,
+            paused: Arc::clone(&self.paused),
         }
     }
 
@@ -141,6 +146,38 @@ impl Gate {
         self.policy.subscribe()
     }
 
+    /// Ends all connections, and resets what is opened until [`Gate::unpause`]: the sandbox stands still, and
+    /// servers are not left waiting for programs that cannot answer.
+    pub fn pause(&self) {
+        self.paused.send_replace(true);
+        if let Some(via) = &self.via {
+            via.cut();
+        }
+    }
+
+    /// Lets connections through again. Programs whose connections were reset dial again.
+    pub fn unpause(&self) {
+        self.paused.send_replace(false);
+    }
+
+    /// In the worker: ends all connections there are.
+    pub(super) fn cut(&self) {
+        self.pause();
+        self.unpause();
+    }
+
+    /// Completes with the next pause; nothing while there is one.
+    pub(super) fn until_paused(&self) -> Option<impl Future<Output = ()> + use<>> {
+        let mut paused = self.paused.subscribe();
+        let now = *paused.borrow_and_update();
+        // What changes first is its beginning, also where its end is as near.
+        (!now).then_some(async move {
+            if paused.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+
     /// Its connections.
     #[must_use]
     pub fn journal(&self) -> &Journal {
@@ -197,11 +234,15 @@ impl Gate {
             if connections.len() >= MAX_CONNECTIONS {
                 continue;
             }
+            let Some(paused) = self.until_paused() else { continue };
             let gate = Arc::clone(&self);
             let serving = async move {
                 match &gate.via {
-                    Some(_) => worker::carry(stream, &gate).await,
-                    None => connection::serve(stream, &gate).await,
+                    Some(_) => worker::carry(stream, &gate, paused).await,
+                    None => tokio::select! {
+                        () = connection::serve(stream, &gate) => {}
+                        () = paused => {}
+                    },
                 }
             };
             connections.spawn(serving.in_current_span());
@@ -250,6 +291,23 @@ mod tests {
             () = looking => {}
         }
         drop(sender);
+    }
+
+    #[tokio::test]
+    async fn what_is_opened_while_it_stands_still_is_reset_and_a_pause_is_seen_however_short() {
+        let egress = Egress::default();
+        let gate = egress.gate(egress.policy("").unwrap(), None);
+        let before = gate.until_paused().expect("it runs");
+        gate.pause();
+        assert!(gate.until_paused().is_none());
+        gate.unpause();
+        before.await;
+        let next = gate.until_paused().expect("it runs again");
+        tokio::select! {
+            biased;
+            () = next => panic!("the pause before it has ended it"),
+            () = std::future::ready(()) => {}
+        }
     }
 
     #[test]

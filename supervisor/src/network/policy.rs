@@ -12,6 +12,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use self::spec::NAMES;
 pub use self::spec::{Access, Budget, PolicySpec, RuleSpec};
 use super::cassette::CassetteName;
 use super::denial::{Denial, DenialReason};
@@ -72,9 +73,11 @@ pub enum InvalidPolicy {
         /// Whose.
         host: String,
     },
-    /// Nothing listens on port 0.
-    #[error("the rule for {host:?} names the port 0")]
-    PortZero {
+    /// No connection to such a port is made.
+    #[error(
+        "the rule for {host:?} names the port 0, where nobody listens, or 53, where the sandbox itself answers"
+    )]
+    NoSuchPort {
         /// Whose.
         host: String,
     },
@@ -226,7 +229,7 @@ impl Policy {
             (Access::Replay, Some(cassette)) => Rules::Replayed(cassette.clone()),
             (Access::Replay, None) | (_, Some(_)) => return Err(InvalidPolicy::Cassette),
         };
-        Ok(Self { name: name.to_owned(), rules, budget: spec.budget })
+        Ok(Self { name: name.to_owned(), rules, budget: spec.budget_in_force() })
     }
 
     /// How much of it a sandbox may use.
@@ -297,6 +300,7 @@ impl Policy {
         let deny = |reason| Denial::new(reason, &self.name, target, port);
         let rules = match &self.rules {
             Rules::Nothing => return Err(deny(DenialReason::NetworkOff)),
+            Rules::Everything if port == NAMES => return Err(deny(DenialReason::Port)),
             Rules::Everything => {
                 return Ok(Rule { pattern: None, port, protocol: Protocol::Tcp, tape: None });
             }
@@ -364,8 +368,8 @@ fn rules(spec: &PolicySpec) -> Result<Vec<Rule>, InvalidPolicy> {
             return Err(InvalidPolicy::RecordsTcp { host: host() });
         }
         for port in ports {
-            if *port == 0 {
-                return Err(InvalidPolicy::PortZero { host: host() });
+            if [0, NAMES].contains(port) {
+                return Err(InvalidPolicy::NoSuchPort { host: host() });
             }
             add(&pattern, *port, rule.protocol, &rule.record)?;
         }

@@ -13,8 +13,8 @@ use super::gate::Gate;
 use super::requests::{RequestError, Requests};
 use super::traffic::{BudgetSpent, Traffic, Way};
 
-/// Bytes that are moved at once: small, because an answer to an execution may have to wait for one of them.
-const PIECE: usize = 16 * 1024;
+/// Bytes that are moved at once: as many as fit one frame of the channel. What an execution says may have to wait for them.
+const PIECE: usize = 64 * 1024;
 
 /// Why a direction ended before its sender did.
 #[derive(Debug, thiserror::Error)]

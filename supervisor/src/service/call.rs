@@ -173,6 +173,19 @@ impl Call {
         Some(found)
     }
 
+    /// What went wrong in code that is part of it, which is counted once: `counted` remembers that.
+    pub(super) fn diagnosed(
+        &self,
+        counted: &mut bool,
+        find: impl FnOnce(&[String]) -> Option<Diagnosis>,
+    ) -> Option<Diagnosis> {
+        let found = find(&self.sandbox.facts.packages)?;
+        if !std::mem::replace(counted, true) {
+            self.service.metrics().diagnosed(found.category.word());
+        }
+        Some(found)
+    }
+
     /// Changes what will be remembered.
     pub(super) fn note(&mut self, change: impl FnOnce(&mut TimelineEntry)) {
         if let Some(entry) = &mut self.entry {

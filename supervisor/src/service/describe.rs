@@ -33,6 +33,7 @@ const PROGRAM: &str = concat!(
     include_str!("describe/program/json_text.py"),
     include_str!("describe/program/lines.py"),
     include_str!("describe/program/parquet.py"),
+    include_str!("describe/program/arrow.py"),
     include_str!("describe/program/tables.py"),
     include_str!("describe/program/loader.py"),
     include_str!("describe/program/main.py"),

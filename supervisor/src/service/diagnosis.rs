@@ -2,6 +2,7 @@
 //! from how it ended, what the guest makes of its words, and what is installed. Pure; docs/guides/diagnoses.md lists the
 //! codes.
 
+pub(super) mod code;
 pub(super) mod near;
 
 use crate::agent::{Diagnosis as Guess, DiagnosisKind, Finished, Outcome, Output};
@@ -16,6 +17,8 @@ const LINE: usize = 200;
 const MESSAGE: usize = 200;
 /// Names of packages in a sentence.
 const MOST_INSTALLED: usize = 24;
+/// Where images have npm's packages (`rootfs/customize.sh`).
+const GLOBAL: &str = "/usr/local/lib/node_modules";
 
 /// What went wrong. Its word is stable: programs compare with it, and metrics count by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -134,6 +137,9 @@ pub fn diagnose(finished: &Finished, network: &NetworkSummary, packages: &[Strin
     };
     let near = match (category, guess) {
         (Category::MissingModule, Some(guess)) if guess.python() => near::modules(&subject, packages),
+        (Category::MissingModule, Some(guess)) if guess.node() && !is_file(&subject) => {
+            near::node_modules(&subject, packages)
+        }
         (Category::MissingCommand, _) => near::commands(&subject, packages),
         _ => Vec::new(),
     };
@@ -220,29 +226,65 @@ fn hint(category: Category, finished: &Finished, near: &[String], packages: &[St
 }
 
 fn missing_module(guess: Option<&Guess>, near: &[String], packages: &[String]) -> String {
-    let Some(guess) = guess.filter(|guess| guess.python()) else {
-        return "it is not installed; use what Node itself has, or write it".to_owned();
-    };
+    match guess {
+        Some(guess) if guess.python() => missing_in_python(&guess.subject, near, packages),
+        Some(guess) if guess.node() => missing_in_node(&guess.subject, near, packages),
+        _ => "it is not installed; use another, or write it".to_owned(),
+    }
+}
+
+fn missing_in_python(module: &str, near: &[String], packages: &[String]) -> String {
     let mut sentence = "it is not installed".to_owned();
-    if let Some(package) = near::package_of(&guess.subject) {
+    if let Some(package) = near::package_of(module) {
         sentence.push_str(&format!(" (its package is {package})"));
     }
     if !near.is_empty() {
         sentence.push_str(&format!("; near it are {}", near.join(", ")));
     }
-    let installed: Vec<&str> = near::installed(packages).collect();
-    match installed.len() {
-        0 if packages.is_empty() => {}
-        0 => sentence.push_str("; only Python's standard library is"),
-        many => {
-            sentence.push_str("; besides the standard library there are ");
-            sentence.push_str(&installed[..many.min(MOST_INSTALLED)].join(", "));
-            if many > MOST_INSTALLED {
-                sentence.push_str(&format!(" and {} more", many - MOST_INSTALLED));
-            }
+    match some_of(near::installed(packages)) {
+        None if packages.is_empty() => {}
+        None => sentence.push_str("; only Python's standard library is"),
+        Some(names) => sentence.push_str(&format!("; besides the standard library there are {names}")),
+    }
+    sentence
+}
+
+fn missing_in_node(module: &str, near: &[String], packages: &[String]) -> String {
+    if is_file(module) {
+        return "there is no such file; a relative path begins at the file that imports it".to_owned();
+    }
+    let own = near::package_of_node(module);
+    if near::installed_npm(packages).any(|name| name == own) {
+        return format!(
+            "it is installed globally, where Node does not look by itself: use {GLOBAL}/{module}"
+        );
+    }
+    let mut sentence = "it is not installed".to_owned();
+    if !near.is_empty() {
+        sentence.push_str(&format!("; near it are {}", near.join(", ")));
+    }
+    match some_of(near::installed_npm(packages)) {
+        None => sentence.push_str("; use what Node itself has, or write it"),
+        Some(names) => {
+            sentence.push_str(&format!("; besides Node's own modules there are, in {GLOBAL}, {names}"));
         }
     }
     sentence
+}
+
+/// Whether a module is named as a file is, and not as a package.
+fn is_file(module: &str) -> bool {
+    module.starts_with(['.', '/']) || module.starts_with("file:")
+}
+
+/// The first of these names, and how many more there are.
+fn some_of<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let names: Vec<&str> = names.collect();
+    let mut told = names.get(..MOST_INSTALLED).unwrap_or(&names).join(", ");
+    if names.len() > MOST_INSTALLED {
+        told.push_str(&format!(" and {} more", names.len() - MOST_INSTALLED));
+    }
+    (!names.is_empty()).then_some(told)
 }
 
 /// What a fault most often means.

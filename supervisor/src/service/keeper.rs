@@ -113,6 +113,7 @@ async fn run(
             gateway_day_cost: gateway_day.cost,
         },
     );
+    sandbox.gate.journal().ended();
     service.retire(sandbox, end);
     service.events().tell(SandboxEventKind::Ended, sandbox.view());
 }

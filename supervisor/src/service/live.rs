@@ -18,7 +18,9 @@ use super::id::ExecutionId;
 use super::program::{ExecuteSpec, Input};
 use super::registry::Service;
 use super::sandbox::Sandbox;
-use crate::agent::{Event, Execution, OutputStream, StdinClosed, StdinWriter, TerminalSize};
+use crate::agent::{
+    Event, Execution, OutputStream, SpillPaths, Started, StdinClosed, StdinWriter, TerminalSize,
+};
 
 /// How long a signal or a new size may take to reach the program.
 pub(super) const PROMPT: Duration = Duration::from_secs(30);
@@ -46,6 +48,7 @@ pub struct LiveExecution {
     printed: u64,
     stdin: Option<LiveInput>,
     pid: u32,
+    spilled: SpillPaths,
 }
 
 /// A live execution as its sandbox knows it.
@@ -127,7 +130,7 @@ impl Service {
             Ok(mut execution) => {
                 let fed = call.fed();
                 let stdin = execution.take_stdin().map(|writer| LiveInput::new(writer, fed));
-                let started = execution.started();
+                let started = execution.started().clone();
                 let sandbox = call.sandbox().clone();
                 let call = Arc::new(LiveCall {
                     number: started.execution,
@@ -139,7 +142,8 @@ impl Service {
                     live.retain(|call| call.strong_count() > 0);
                     live.push(Arc::downgrade(&call));
                 }
-                Ok(LiveExecution { id, call, sandbox, printed: 0, stdin, pid: started.pid })
+                let Started { pid, spilled, .. } = started;
+                Ok(LiveExecution { id, call, sandbox, printed: 0, stdin, pid, spilled })
             }
             Err(error) => {
                 let failed = Err(call.not_in_timezone(error, spec.clock.timezone()).await);
@@ -161,6 +165,12 @@ impl LiveExecution {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Where in the sandbox its output is kept while it runs.
+    #[must_use]
+    pub fn spilled(&self) -> &SpillPaths {
+        &self.spilled
     }
 
     /// Its standard input, once.

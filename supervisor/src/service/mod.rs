@@ -25,6 +25,7 @@ mod events;
 mod execute;
 mod file_watch;
 mod files;
+mod give_dir;
 mod history;
 mod id;
 mod idempotency;

@@ -18,7 +18,7 @@ use crate::network::{
     ConnectionState, ConnectionView, Gate, GatewayRequest, GatewayToken, GrantError, GrantRequest, Grants,
     Observe, Policy,
 };
-use crate::telemetry::{Audit, ConnectionEntry, Decision, Metrics, Step};
+use crate::telemetry::{Audit, ConnectionEntry, Decision, LeftOutEntry, Metrics, Step};
 
 /// Lines of the audit log in a second, of one sandbox. A guest decides how many connections it tries.
 const MAX_LINES: u64 = 100;
@@ -189,11 +189,35 @@ impl Observer {
         *left_out += 1;
         None
     }
+
+    /// Counts those that no line has counted yet: none may follow.
+    fn count_left_out(&self) {
+        let left_out = {
+            let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut window.2)
+        };
+        if left_out > 0 {
+            let (tenant, sandbox) = (self.tenant.as_str(), self.sandbox.as_str());
+            let time = Timestamp::now();
+            self.audit.record(&LeftOutEntry { time, tenant, sandbox, method: "connections", left_out });
+        }
+    }
+}
+
+impl Drop for Observer {
+    /// Goes with the last connection, which may end after its sandbox.
+    fn drop(&mut self) {
+        self.count_left_out();
+    }
 }
 
 impl Observe for Observer {
     fn request(&self) {
         self.metrics.network_request();
+    }
+
+    fn ended(&self) {
+        self.count_left_out();
     }
 
     fn gateway(&self, request: &GatewayRequest<'_>) {
@@ -260,5 +284,38 @@ mod tests {
         assert_eq!(observer.line(), Some(1000 - MAX_LINES), "the next one says how many had none");
         assert_eq!(observer.line(), Some(0));
         assert_eq!(lines(), MAX_LINES - 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_no_line_counts_are_counted_when_the_sandbox_has_ended_and_once_more_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let audit = Arc::new(Audit::to_file(&path, Default::default()).unwrap());
+        let (sandbox, tenant) = ("sb".to_owned(), "acme".to_owned());
+        let window = Mutex::default();
+        let observer =
+            Observer { sandbox, tenant, metrics: Arc::default(), audit: Arc::clone(&audit), window };
+        let told = || {
+            assert!(audit.flush());
+            let text = std::fs::read_to_string(&path).unwrap();
+            let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+            let whole = lines.map(|line| {
+                assert_eq!((&line["sandbox"], &line["tenant"]), (&"sb".into(), &"acme".into()));
+                assert_eq!(line["method"], "connections");
+                line["left_out"].as_u64().unwrap()
+            });
+            whole.collect::<Vec<_>>()
+        };
+        observer.ended();
+        assert!(told().is_empty(), "there are none");
+        let flood = || (0..1000).filter(|_| observer.line().is_none()).count() as u64;
+        let left_out = flood();
+        observer.ended();
+        observer.ended();
+        assert_eq!(told(), [left_out]);
+        // What was still open when it ended.
+        let later = flood();
+        drop(observer);
+        assert_eq!(told(), [left_out, later]);
     }
 }

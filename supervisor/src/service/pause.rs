@@ -180,8 +180,11 @@ impl Service {
             return Ok(sandbox.view());
         }
         sandbox.set_frozen(Some(Instant::now()));
+        // No server waits for programs that stand still: they find their connections reset, and dial again.
+        sandbox.gate.pause();
         if let Err(error) = sandbox.vm().pause().await {
             // It may have stopped all the same.
+            sandbox.gate.unpause();
             match sandbox.vm().resume().await {
                 Ok(()) => set_running(sandbox),
                 Err(_) => {
@@ -206,7 +209,10 @@ impl Service {
                 SandboxState::Ending | SandboxState::Ended => return Err(sandbox.over(&inner, false)),
             }
         }
+        // Before a program can dial.
+        sandbox.gate.unpause();
         if let Err(error) = sandbox.vm().resume().await {
+            sandbox.gate.pause();
             // It may run all the same.
             if sandbox.vm().pause().await.is_err() {
                 sandbox.want_end(EndReason::VmLost, "its machine could be neither resumed nor paused");

@@ -71,6 +71,8 @@ impl Service {
             return Err(ServiceError::Agent(error));
         }
         let _ = timeout(LAST_WORDS, sandbox.detached_ended()).await;
+        // Programs had their network to end with; what is still open has nobody now.
+        sandbox.gate.pause();
         sandbox.refresh().await;
         let disk = match vm.end_keeping_disk().await {
             Ok(disk) => disk,
@@ -116,6 +118,7 @@ impl Service {
         holdings.lease.boot_with(booted);
         holdings.quota.join(quota);
         sandbox.set_vm(holdings.lease.vm.clone());
+        sandbox.gate.unpause();
         sandbox.serve_network();
         if let Some(stopped) = holdings.stopped.take() {
             // The machine has it under a name of its own.

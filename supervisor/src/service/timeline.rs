@@ -94,14 +94,16 @@ impl TimelineEntry {
 
     /// Tells the log of it, once it is over.
     pub(super) fn log(&self, span: &tracing::Span) {
-        tracing::info!(
-            parent: span,
-            call = self.call,
-            execution = self.execution.map(tracing::field::display),
-            outcome = ?self.outcome,
-            took_us = u64::try_from(self.took.as_micros()).unwrap_or(u64::MAX),
-            "call"
-        );
+        // Entered, as a line in JSON has only the spans that are.
+        span.in_scope(|| {
+            tracing::info!(
+                call = self.call,
+                execution = self.execution.map(tracing::field::display),
+                outcome = ?self.outcome,
+                took_us = u64::try_from(self.took.as_micros()).unwrap_or(u64::MAX),
+                "call"
+            );
+        });
     }
 }
 
@@ -176,9 +178,60 @@ pub(super) fn subject(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Bounded and printable.
+    //! Bounded and printable, and told with what it is part of.
 
     use super::*;
+    use crate::config::server::LogFormat;
+    use crate::telemetry::lines::written;
+
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+    /// A call of a step of a trace, in a sandbox, that has ended.
+    fn of_a_trace() {
+        let origin = Origin {
+            trace: Some(format!("00-{TRACE}-00f067aa0ba902b7-01").parse().expect("a trace")),
+            step: Some("a-step-of-mine".parse().expect("a step")),
+        };
+        let entry = TimelineEntry { origin, ..TimelineEntry::of("a-call-of-mine", "x") };
+        let sandbox = tracing::info_span!("sandbox", id = "s1");
+        entry.log(&entry.span(&sandbox));
+    }
+
+    #[test]
+    fn a_line_of_the_log_has_the_trace_and_the_step_of_its_call() {
+        let line: serde_json::Value =
+            serde_json::from_str(&written(LogFormat::Json, of_a_trace)).expect("a line");
+        assert_eq!(
+            (&line["call"], &line["spans"][0]["id"]),
+            (&"a-call-of-mine".into(), &"s1".into()),
+            "{line}"
+        );
+        assert_eq!(
+            (&line["span"]["trace"], &line["span"]["step"]),
+            (&TRACE.into(), &"a-step-of-mine".into()),
+            "{line}"
+        );
+        let text = written(LogFormat::Text, of_a_trace);
+        assert!(text.contains(&format!("trace={TRACE} step=a-step-of-mine")), "{text}");
+        // A call that is part of nothing says nothing of it.
+        let plain = written(LogFormat::Json, || {
+            let entry = TimelineEntry::of("execute", "x");
+            entry.log(&entry.span(&tracing::info_span!("sandbox", id = "s1")));
+        });
+        assert!(!plain.contains("trace") && !plain.contains("step"), "{plain}");
+    }
+
+    #[cfg(feature = "otlp")]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_span_that_is_sent_is_of_its_callers_trace_and_has_the_step() {
+        use crate::telemetry::collector::{collected, has};
+
+        let sent = collected("a-step-of-mine", of_a_trace).await;
+        assert!(has(&sent, b"a-call-of-mine"), "it is called as the call is");
+        assert!(has(&sent, &u128::from_str_radix(TRACE, 16).expect("a number").to_be_bytes()));
+        assert!(has(&sent, &0x00f0_67aa_0ba9_02b7_u64.to_be_bytes()), "below its caller's span");
+        assert!(has(&sent, b"\x04step"), "by a name of its own");
+    }
 
     #[test]
     fn the_oldest_make_room_and_are_counted() {

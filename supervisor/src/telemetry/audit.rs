@@ -114,6 +114,21 @@ pub struct ConnectionEntry<'a> {
     pub left_out: Option<u64>,
 }
 
+/// The last connections of a sandbox, which have no line of their own and none after them that counts them.
+#[derive(Debug, Clone, Serialize)]
+pub struct LeftOutEntry<'a> {
+    /// When the sandbox had ended.
+    pub time: Timestamp,
+    /// Whose.
+    pub tenant: &'a str,
+    /// Which sandbox.
+    pub sandbox: &'a str,
+    /// What is recorded: `connections`.
+    pub method: &'a str,
+    /// How many.
+    pub left_out: u64,
+}
+
 /// Why there is no audit log.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the audit log {}\nhint: check telemetry.audit_log", path.display())]
@@ -171,7 +186,7 @@ impl Audit {
         Ok(Self { writer: Some(Writer { orders: Some(orders), thread: Some(thread), lost }) })
     }
 
-    /// Records one decision, an [`Entry`] or a [`ConnectionEntry`]. Never waits.
+    /// Records one decision, an [`Entry`] or a [`ConnectionEntry`], or a sum of them. Never waits.
     pub fn record(&self, entry: &impl Serialize) {
         // Text and enums are always JSON.
         let line = serde_json::to_string(entry).unwrap_or_default();

@@ -138,5 +138,9 @@ impl Drop for Logging {
     }
 }
 
+#[cfg(all(test, feature = "otlp"))]
+pub(crate) mod collector;
+#[cfg(test)]
+pub(crate) mod lines;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,11 @@ mod metrics;
 mod metrics_server;
 mod origin;
 
-pub use self::audit::{Audit, AuditError, ConnectionEntry, Decision, Entry};
+pub use self::audit::{Audit, AuditError, ConnectionEntry, Decision, Entry, LeftOutEntry};
+#[cfg(all(test, feature = "otlp"))]
+pub(crate) use self::logging::collector;
+#[cfg(test)]
+pub(crate) use self::logging::lines;
 pub use self::logging::{Logging, LoggingError};
 pub use self::metrics::{Direction, Gauges, Metrics, TemplateLevels};
 pub use self::metrics_server::{MetricsServer, ServeError};

@@ -187,6 +187,35 @@ async fn what_was_missed_beyond_the_kept_tail_is_counted_and_in_the_spilled_file
 }
 
 #[tokio::test]
+async fn what_was_missed_can_be_read_while_the_program_runs() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox(&mut client).await;
+    let asked = with_input(&id, "echo head; flood 200000; err kept; cat");
+    let execution = started(&mut client, asked).await;
+    let mut early = attach(&mut client, &id, &execution).await;
+    while !matches!(next(&mut early).await.expect("an event"), Some(Event::Stderr(_))) {}
+    let asked = v1::AttachExecutionRequest {
+        sandbox: id.clone(),
+        execution: execution.clone(),
+        ..v1::AttachExecutionRequest::default()
+    };
+    let mut events = client.executions.attach(asked).await.expect("attached").into_inner();
+    let Ok(Some(Event::Started(begun))) = next(&mut events).await else { panic!("its start") };
+    let Ok(Some(Event::Missed(missed))) = next(&mut events).await else { panic!("what is missed") };
+    assert_eq!(begun.stdout_path, missed.stdout_path);
+    let kept = guest.file(std::str::from_utf8(&missed.stdout_path).expect("text")).expect("it is there");
+    assert!(kept.starts_with(b"head\nyyy") && kept.len() as u64 >= missed.stdout_bytes, "{}", kept.len());
+    let job = list(&mut client, &id).await.remove(0);
+    assert_eq!((&job.stdout_path, &job.stderr_path), (&missed.stdout_path, &missed.stderr_path));
+    client.executions.send_input(input(&id, &execution, "", true)).await.expect("ended");
+    let end = wait(&mut client, &id, &execution).await.expect("ended");
+    let job = list(&mut client, &id).await.remove(0);
+    assert_eq!(job.stdout_path, end.stdout.expect("stdout").spilled_path);
+    assert_eq!(job.stderr_path, b""[..], "what was not cut is not kept");
+}
+
+#[tokio::test]
 async fn a_reader_that_does_not_read_holds_up_neither_the_program_nor_others() {
     let place = Place::new().await;
     let mut client = place.client().await;

@@ -337,6 +337,7 @@ async fn a_granted_operation_reaches_its_service_with_the_operators_credential_a
     let metrics = bed.place.service.metrics().encode();
     assert!(metrics.contains("gateway_requests_total{service=\"ai\",outcome=\"passed\"} 2"), "{metrics}");
     assert!(metrics.contains("gateway_cost_total{service=\"ai\"} 6"), "{metrics}");
+    assert!(!metrics.contains(CANARY) && !metrics.contains(&machine.token), "{metrics}");
 }
 
 #[tokio::test]

@@ -135,12 +135,43 @@ async fn code_that_fails_and_a_process_that_dies_are_errors_of_the_code() {
     let (id, _) = place.sandbox(&mut client).await;
     let failing = r#"message {"type":"error","name":"E","value":"v","traceback":"at 1"}"#;
     let told = run(&mut client, code(&id, failing)).await;
-    let error = v1::CodeError { name: "E".into(), value: "v".into(), traceback: "at 1".into() };
-    assert_eq!((&told.errors[..], told.end.execution_count), (&[error][..], 1));
+    let [error] = &told.errors[..] else { panic!("{told:?}") };
+    assert_eq!((&error.name[..], &error.value[..], &error.traceback[..]), ("E", "v", "at 1"));
+    assert_eq!(told.end.execution_count, 1);
     let died = run(&mut client, code(&id, "echo last; fail 7")).await;
     assert_eq!((&died.stdout[..], &died.errors[0].name[..]), ("last\n", "ContextEnded"));
     assert!(died.errors[0].value.contains("exit code 7"), "{died:?}");
+    assert_eq!(died.errors[0].diagnosis, None, "it is the code's own wish");
     assert_eq!(run(&mut client, code(&id, "true")).await.end.execution_count, 1, "it has begun anew");
+}
+
+#[tokio::test]
+async fn an_error_of_code_has_the_code_of_an_execution_and_is_counted_once() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, _) = place.sandbox(&mut client).await;
+    let missing = r#"message {"type":"error","name":"ModuleNotFoundError","value":"No module named 'jsno'","traceback":"t"}"#;
+    let told = run(&mut client, code(&id, &format!("{missing}; {missing}"))).await;
+    let [first, second] = &told.errors[..] else { panic!("{told:?}") };
+    let found = first.diagnosis.as_ref().expect("a diagnosis");
+    assert_eq!(
+        (&found.kind[..], &found.subject[..], &found.near[..]),
+        ("missing_module", "jsno", &["json".to_owned()][..])
+    );
+    assert!(found.hint.starts_with("it is not installed; near it are json"), "{found:?}");
+    assert_eq!(first.diagnosis, second.diagnosis);
+    let counted = || {
+        let text = place.service.metrics().encode();
+        text.lines().find(|line| line.contains("diagnoses_total{code=\"missing_module\"}")).map(str::to_owned)
+    };
+    assert!(counted().is_some_and(|line| line.ends_with(" 1")), "{:?}", counted());
+    let killed = run(&mut client, code(&id, "oom")).await;
+    let found = killed.errors[0].diagnosis.as_ref().expect("a diagnosis");
+    assert_eq!(
+        (&killed.errors[0].name[..], &found.kind[..]),
+        ("ContextEnded", "out_of_memory"),
+        "{killed:?}"
+    );
 }
 
 #[tokio::test]

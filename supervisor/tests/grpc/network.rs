@@ -10,9 +10,15 @@ use rekindle_api::client::Client;
 use rekindle_api::v1::connection::State;
 use rekindle_api::v1::{self, ErrorReason};
 use rekindle_api::{Code, Status};
+use rekindle_fake_guest::Guest;
+use rekindle_protocol::wire::egress_verdict::Verdict;
 use rekindle_test_support::echo::echo;
+use rekindle_test_support::wait::until_answer;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
-use crate::place::{Place, SOON, Wishes, output, refused, shell, token_with};
+use crate::detached::{start, started};
+use crate::place::{Place, SOON, Wishes, in_time, output, refused, shell, token_with, until};
 
 /// Policies whose names lead to one server.
 fn network(server: SocketAddr) -> Egress {
@@ -222,4 +228,86 @@ async fn who_follows_hears_of_connections_as_they_come_and_of_the_end() {
     assert_eq!((usage.tenants[0].connections, usage.tenants[0].network_bytes_down), (1, 2));
     let refusal = client.network.connections(v1::ConnectionsRequest { sandbox: id, follow: true }).await;
     assert_eq!(refusal.expect_err("it has ended").code(), Code::FailedPrecondition);
+}
+
+/// Connects a guest's program with the server behind the name, on which something has been said.
+async fn connect(
+    guest: &Guest,
+    server: &TcpListener,
+) -> (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + use<>, TcpStream) {
+    let (mut program, verdict) = guest.dial("echo.example.com", 7, 2, b"hello").await;
+    assert!(matches!(verdict, Verdict::Accepted(_)), "{verdict:?}");
+    let (mut served, _) = in_time("a connection", server.accept()).await.expect("accepted");
+    let mut said = [0; 5];
+    in_time("a word", served.read_exact(&mut said)).await.expect("heard");
+    served.write_all(&said).await.expect("answered");
+    in_time("an answer", program.read_exact(&mut said)).await.expect("heard");
+    (program, served)
+}
+
+/// Nothing more comes.
+async fn is_cut(who: &str, mut stream: impl tokio::io::AsyncRead + Unpin) {
+    let read = in_time(who, stream.read(&mut [0])).await;
+    assert!(matches!(read, Ok(0) | Err(_)), "{who} hears {read:?}");
+}
+
+#[tokio::test]
+async fn a_pause_cuts_connections_and_programs_dial_again_once_it_is_over() {
+    let server = TcpListener::bind("127.0.0.1:0").await.expect("a server");
+    let network = network(server.local_addr().expect("an address"));
+    let place = Place::with(Wishes { network, ..Wishes::default() }).await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox_with(&mut client, under("build")).await;
+    started(&mut client, start(&id, "sleep 600000")).await;
+    let (program, served) = connect(&guest, &server).await;
+    let pause = v1::PauseSandboxRequest { sandbox: id.clone(), ..Default::default() };
+    client.sandboxes.pause(pause.clone()).await.expect("a detached program keeps nobody from pausing");
+    is_cut("the server", served).await;
+    is_cut("the program", program).await;
+    // What is on its way while it stands still reaches nobody.
+    let late = tokio::spawn({
+        let guest = guest.clone();
+        async move { guest.dial("echo.example.com", 7, 2, b"hello").await.1 }
+    });
+    assert!(in_time("a reset", late).await.is_err(), "a connection was decided about");
+    client.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: id.clone() }).await.expect("resumed");
+    let (again, served) = connect(&guest, &server).await;
+    client.sandboxes.pause(pause).await.expect("paused");
+    // However soon it goes on, what was open before is cut.
+    client.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: id.clone() }).await.expect("resumed");
+    is_cut("the server", served).await;
+    is_cut("the program", again).await;
+    let closed = |connection: &v1::Connection| matches!(&connection.state, Some(State::Closed(closed)) if closed.denial.is_none());
+    let told = until_answer("both are closed", async || {
+        Some(connections(&mut client.clone(), &id).await).filter(|told| told.iter().all(closed))
+    })
+    .await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|connection| (connection.bytes_up, connection.bytes_down) == (5, 5)), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_pause_that_keeps_the_disk_alone_cuts_connections_and_the_next_machine_dials_again() {
+    let server = TcpListener::bind("127.0.0.1:0").await.expect("a server");
+    let network = network(server.local_addr().expect("an address"));
+    let place = Place::with(Wishes { network, ..Wishes::default() }).await;
+    let mut client = place.client().await;
+    let (id, guest) = place.sandbox_with(&mut client, under("build")).await;
+    let (program, served) = connect(&guest, &server).await;
+    // With its memory first, and then without it: it runs once more in between.
+    for without_memory in [false, true] {
+        let pause = v1::PauseSandboxRequest { sandbox: id.clone(), without_memory };
+        client.sandboxes.pause(pause).await.expect("paused");
+    }
+    is_cut("the server", served).await;
+    is_cut("the program", program).await;
+    client.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: id.clone() }).await.expect("booted");
+    let guest = place.guests.all().pop().expect("another guest");
+    let (program, served) = connect(&guest, &server).await;
+    let pause = v1::PauseSandboxRequest { sandbox: id.clone(), without_memory: true };
+    client.sandboxes.pause(pause).await.expect("paused");
+    is_cut("the server", served).await;
+    is_cut("the program", program).await;
+    until("all is told", || place.audit().iter().filter(|line| line["method"] == "connection").count() == 2)
+        .await;
 }

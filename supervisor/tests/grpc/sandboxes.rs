@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rekindle::config::tokens::{Quota, Scope};
 use rekindle::engine::Operation;
 use rekindle::engine::fake::Fault;
 use rekindle_api::time::from_duration;
 use rekindle_api::v1::{self, ErrorReason, SandboxStartKind, SandboxState};
 use rekindle_api::{Code, client::Client};
 
-use crate::place::{MIB, Place, Wishes, millis, output, refused, until};
+use crate::place::{MIB, Place, Wishes, millis, output, refused, token, until};
 
 fn named(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -220,7 +221,8 @@ async fn the_host_describes_itself_and_its_templates() {
     assert_eq!(status.memory_budget_bytes, (64 * MIB) << 20);
     assert_eq!((status.engine.as_str(), &status.unenforced_limits[..]), ("fake 1", &["disk".to_owned()][..]));
     assert_eq!(status.pools[0].claims_restored, 1);
-    assert!(!status.draining && status.started_at.is_some() && !status.version.is_empty());
+    assert!(!status.draining && status.started_at.is_some());
+    assert_eq!(status.version, env!("CARGO_PKG_VERSION"));
 }
 
 #[tokio::test]
@@ -256,6 +258,21 @@ async fn a_create_that_is_repeated_makes_one_sandbox() {
     assert_eq!((gone.id.as_str(), gone.state()), (made[0].as_str(), SandboxState::Ended));
     let long = client.sandboxes.create(request(&"x".repeat(129))).await;
     refused(long, Code::InvalidArgument, ErrorReason::LimitExceeded);
+}
+
+#[tokio::test]
+async fn what_one_tenant_asked_for_under_an_id_is_none_of_another_tenants() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("tokens.toml");
+    let tenants = ["one", "other"].map(|id| token(&file, id, id, &[Scope::Create], Quota::default()));
+    let place = Place::with(Wishes { tokens: Some(file), ..Wishes::default() }).await;
+    let request = || v1::CreateSandboxRequest { request_id: "a".into(), ..Default::default() };
+    let mut made = std::collections::BTreeSet::new();
+    for secret in tenants.iter().chain(&tenants) {
+        let mut client = place.client_with(Some(secret)).await;
+        made.insert(client.sandboxes.create(request()).await.expect("created").into_inner().id);
+    }
+    assert_eq!(made.len(), 2, "each has its own, however often it asks");
 }
 
 #[tokio::test]

@@ -294,9 +294,17 @@ async fn what_is_not_there_says_so() {
         assert_eq!(answer.header("should-retry"), Some("false"));
     }
     place.get("/nothing").await.refused(404);
+    // Of a sandbox that is gone, or somebody else's, that comes first.
+    let other = place.token("other", "umbrella", &[Scope::Create]).await;
+    place.post_as(&other, &format!("/sandboxes/{id}/fork"), &json!({})).await.refused(404);
+    assert_eq!(place.delete(&format!("/sandboxes/{id}")).await.status, StatusCode::NO_CONTENT);
+    for verb in ["snapshots", "fork"] {
+        place.post(&format!("/sandboxes/{id}/{verb}"), &json!({})).await.refused(404);
+    }
     for (field, value) in [
         ("volumeMounts", json!([{"name": "v", "path": "/v"}])),
         ("iam", json!({"tokens": {"aws": {}}})),
+        ("mcp", json!({"browserbase": {"apiKey": "k"}})),
         ("network", json!({"allowOut": ["1.1.1.1"]})),
     ] {
         let body = json!({"templateID": "base", "autoPause": true, field: value});
@@ -307,7 +315,7 @@ async fn what_is_not_there_says_so() {
     place.post("/sandboxes", &body).await.refused(400);
     place.sandbox(json!({"autoPause": true, "autoPauseMemory": false})).await;
     // What asks for nothing is no reason to refuse.
-    let harmless = json!({"volumeMounts": [], "iam": {}, "mcp": {"x": {}}, "network": {}, "secure": false});
+    let harmless = json!({"volumeMounts": [], "iam": {}, "mcp": {}, "network": {}, "secure": false});
     place.sandbox(harmless).await;
 }
 

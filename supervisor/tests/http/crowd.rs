@@ -20,7 +20,7 @@ const STREAMS: usize = 125;
 async fn two_thousand_streams_of_one_caller_leave_others_alone() {
     let place = Place::new().await;
     let sandbox = Sandbox::new(&place).await;
-    let (pid, _events) = sandbox.start("sleep 2000").await;
+    let (pid, _events) = sandbox.start("sleep 600000").await;
     let other = place.token("other", "other", &[Scope::Create, Scope::Exec, Scope::Files]).await;
     let message = framed(&json!({"process": {"pid": pid}}));
     let headers = sandbox.headers(&[("content-type", "application/connect+json")]);

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::data_plane::{Sandbox, raw};
-use crate::place::{Answer, Place};
+use crate::place::{Answer, Place, Wishes};
 
 impl Sandbox<'_> {
     async fn write(&self, path: &str, content: impl Into<bytes::Bytes>) -> Answer {
@@ -225,6 +225,29 @@ async fn directories_are_made_listed_moved_and_removed() {
     assert_eq!(call("Remove", json!({"path": "d"})).await, json!({}));
     assert_eq!(call("Remove", json!({"path": "d"})).await, json!({}), "what is not there is removed");
     refused("Stat", json!({"path": "a\u{0}b"}), "invalid_argument").await;
+}
+
+#[tokio::test]
+async fn a_directory_that_only_root_may_make_is_the_users_where_the_caller_may_be_root() {
+    let place = Place::new().await;
+    let sandbox = Sandbox::new(&place).await;
+    let call = async |method: &str, path: &str| {
+        sandbox.done(&format!("filesystem.Filesystem/{method}"), &json!({"path": path})).await["entry"]
+            .clone()
+    };
+    let made = call("MakeDir", "/srv/a/b").await;
+    assert_eq!((&made["path"], &made["owner"]), (&json!("/srv/a/b"), &json!("user")));
+    assert_eq!(call("Stat", "/srv/a").await["owner"], "user");
+    assert_eq!(call("Stat", "/srv").await["owner"], "root", "what was there keeps its owner");
+    sandbox.refused("filesystem.Filesystem/MakeDir", &json!({"path": "/srv/a"}), "already_exists").await;
+    let listed = sandbox.done("filesystem.Filesystem/ListDir", &json!({"path": "/srv"})).await;
+    assert_eq!(listed["entries"].as_array().map(Vec::len), Some(1), "nothing is left beside it: {listed}");
+
+    let place = Place::with(Wishes { root: false, ..Wishes::default() }).await;
+    let sandbox = Sandbox::new(&place).await;
+    let refused = json!({"path": "/srv/a"});
+    sandbox.refused("filesystem.Filesystem/MakeDir", &refused, "permission_denied").await;
+    sandbox.refused("filesystem.Filesystem/Stat", &refused, "not_found").await;
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use crate::place::{Answer, Place, decisions, in_time};
+use crate::place::{Answer, Place, Wishes, decisions, in_time};
 
 /// A sandbox, and what its maker was told.
 struct Interpreter<'a> {
@@ -168,6 +168,28 @@ async fn contexts_are_there_made_begun_anew_and_removed() {
     assert_eq!(run.status, StatusCode::NOT_FOUND);
     let said = run.body.collect().await.expect("a body").to_bytes();
     assert_eq!(said, format!("Context {made} not found"));
+}
+
+#[tokio::test]
+async fn a_context_whose_directory_is_roots_is_roots_where_its_caller_may_be() {
+    let place = Place::new().await;
+    let sandbox = Interpreter::new(&place).await;
+    let made = sandbox.context(json!({"cwd": "/root"})).await;
+    let whose = async || {
+        let run = sandbox.execute(json!({"code": "whoami", "context_id": made})).await;
+        text(&run.rest().await, "stdout")
+    };
+    assert_eq!(whose().await, "root\n");
+    sandbox.call("POST", &format!("/contexts/{made}/restart"), json!({})).await;
+    assert_eq!(whose().await, "root\n", "also the program that comes after it");
+    assert_eq!(text(&sandbox.run("whoami").await, "stdout"), "user\n", "and no other context");
+
+    let place = Place::with(Wishes { root: false, ..Wishes::default() }).await;
+    let sandbox = Interpreter::new(&place).await;
+    let refused = sandbox.call("POST", "/contexts", json!({"cwd": "/root"})).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN, "{refused:?}");
+    let listed = sandbox.call("GET", "/contexts", json!({})).await.body;
+    assert_eq!(listed.as_array().map(Vec::len), Some(2), "nothing is left of it");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Programs: started, attached to, written to, and ended.
 
 use http::StatusCode;
+use rekindle::service::Caller;
 use serde_json::json;
 
 use crate::data_plane::{Ended, Sandbox, framed, process};
@@ -52,6 +53,30 @@ async fn a_program_outlives_its_stream_and_is_found_by_its_pid() {
     sandbox.done("process.Process/CloseStdin", &json!({"process": me})).await;
     let (_, end, _) = events.rest().await;
     assert_eq!(end, Some(json!({"exited": true, "status": "exit status 0"})));
+}
+
+#[tokio::test]
+async fn a_fresh_terminal_is_typed_on_once_somebody_reads() {
+    let place = Place::new().await;
+    let sandbox = Sandbox::new(&place).await;
+    let owner = Caller { tenant: "acme".into(), ..Caller::local() };
+    let typed = async |line: &str| {
+        let size = json!({"size": {"cols": 80, "rows": 24}});
+        let message = json!({"process": process(line), "pty": size});
+        let (pid, events) = sandbox.start_with(message, &[]).await;
+        let input = json!({"process": {"pid": pid}, "input": {"pty": "aGk="}});
+        sandbox.done("process.Process/SendInput", &input).await;
+        let jobs = place.service.detached(&owner, &sandbox.id).expect("a list");
+        let printed = jobs.iter().find(|job| u64::from(job.pid) == pid).expect("it runs").stdout_bytes;
+        sandbox.done("process.Process/CloseStdin", &json!({"process": {"pid": pid}})).await;
+        (printed, events.rest().await.0)
+    };
+    // A shell says that it reads by its prompt.
+    let (printed, output) = typed("sleep 300; echo $; cat").await;
+    assert!(printed >= 2, "the answer came before the prompt");
+    assert_eq!(output, b"$\nhi");
+    // Who says nothing is not waited for without end.
+    assert_eq!(typed("cat").await.1, b"hi");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The Python SDK (`sdk/python`) with its own tests: against this server, on every listener, and against the description
-//! it serves; and its types, as strict as they are checked anywhere.
+//! it serves; and its types, as strict as they are checked anywhere. The TypeScript SDK (`sdk/typescript`) on the runtimes
+//! that are not Node; on Node it is tested on real machines.
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,18 @@ const REQUIREMENTS: &str = "httpx==0.28.1\nmypy==2.4.1\npytest==9.2.0\n";
 
 /// The second opinion on its types.
 const PYRIGHT: &[&str] = &["pyright@1.1.414"];
+
+/// What builds the SDK for TypeScript, and each runtime as its registry package brings it.
+macro_rules! runtime {
+    ($package:literal) => {
+        &["typescript@5.9.3", $package]
+    };
+}
+const BUN: &[&str] = runtime!("@oven/bun-linux-x64-baseline@1.4.4");
+const DENO: &[&str] = runtime!("@deno/linux-x64-glibc@2.9.6");
+const WORKERD: &[&str] = runtime!("@cloudflare/workerd-linux-64@1.20261110.1");
+/// What is done there.
+const RUNTIMES: &str = include_str!("sdk_runtimes.mjs");
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk/python")
@@ -59,6 +72,16 @@ async fn the_python_sdk_does_what_it_says_and_cannot_drift() {
 }
 
 #[tokio::test]
+async fn the_parts_of_the_example_agent_do_what_they_say() {
+    let packages = packages!();
+    let path = packages.path().into_string().expect("text");
+    let path = format!("{}:{path}", folder().join("src").display());
+    let agent = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/agent");
+    let said = packages.printed(&agent, &[("PYTHONPATH", &path)], &TESTS).await;
+    assert!(said.contains(" passed") && !said.contains("skipped"), "{said}");
+}
+
+#[tokio::test]
 async fn the_types_of_the_python_sdk_are_sound() {
     let packages = packages!();
     let cache = tempfile::tempdir().expect("a directory");
@@ -82,4 +105,42 @@ async fn the_types_of_the_python_sdk_are_sound_to_pyright() {
     let dir = tempfile::tempdir().expect("a directory");
     let said = modules.printed(dir.path(), &env, source).await;
     assert!(said.contains("0 errors, 0 warnings"), "{said}");
+}
+
+/// Builds the TypeScript SDK and runs what it promises on a runtime.
+async fn runs_on(runtime: &str, packages: &'static [&'static str]) {
+    let modules = match Modules::fetch(packages).await {
+        Ok(modules) => modules,
+        Err(reason) => skip!("no Node with {packages:?}: {reason}"),
+    };
+    let place = Place::new().await;
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk/typescript").display().to_string();
+    let server = format!("http://{}", place.address);
+    let env = [
+        ("REKINDLE_SDK", sdk.as_str()),
+        ("REKINDLE_RUNTIME", runtime),
+        ("REKINDLE_SERVER", &server),
+        ("REKINDLE_TOKEN", &place.key),
+    ];
+    let dir = tempfile::tempdir().expect("a directory");
+    let said = modules.printed(dir.path(), &env, RUNTIMES).await;
+    if let Some(reason) = said.lines().find_map(|line| line.strip_prefix("cannot run: ")) {
+        skip!("{runtime} does not run here: {reason}");
+    }
+    assert!(said.contains(&format!("smoke on {runtime}\n")) && said.ends_with("done\n"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_typescript_sdk_runs_on_bun() {
+    runs_on("bun", BUN).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_typescript_sdk_runs_on_deno() {
+    runs_on("deno", DENO).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_typescript_sdk_runs_in_a_worker() {
+    runs_on("worker", WORKERD).await;
 }

@@ -28,7 +28,7 @@ async fn the_descriptions_tell_what_is_in_force() {
         "at most 3,500 characters each",
         "The network policy is build: only these hosts can be reached, by name: ",
         "tls pypi.org:443",
-        "Python 3.13.5 with its standard library and numpy==2.4.6; Node 24.19.0",
+        "Python 3.13.5 with its standard library and numpy==2.4.6; Node 24.19.0 with the npm packages typescript@5.9.3",
         "never made up",
     ] {
         assert!(run.contains(part), "{part:?} is not in {run}");
@@ -67,11 +67,14 @@ async fn a_run_says_how_it_ended_in_one_line_and_then_what_it_printed() {
         .done("sandbox_run", json!({"sandbox": sandbox, "code": "fail 3", "language": "python"}))
         .await;
     assert!(failed.starts_with("exit 3 | ") && failed.ends_with("\n(nothing was printed)"), "{failed}");
-    let late = json!({"sandbox": sandbox, "code": "sleep 60000", "timeout_seconds": 0.2, "language": "node"});
+    let late = "echo row 7\nsleep 60000";
+    let late = json!({"sandbox": sandbox, "code": late, "timeout_seconds": 0.2, "language": "node"});
     let late = session.done("sandbox_run", late).await;
-    assert!(late.starts_with("timed out | ") && late.contains("hint: do less"), "{late}");
+    let header = late.lines().next().expect("a line");
+    assert!(header.starts_with("timed out | ") && header.contains("hint: timed_out: do less"), "{late}");
+    assert!(header.ends_with("stdout: row 7 (timeout_seconds allows more)"), "{late}");
     let oom = session.done("sandbox_run", json!({"sandbox": sandbox, "code": "oom"})).await;
-    assert!(oom.starts_with("out of memory | "), "{oom}");
+    assert!(oom.starts_with("out of memory | ") && oom.contains("hint: out_of_memory: use less"), "{oom}");
     let options =
         json!({"sandbox": sandbox, "code": "cat; env WHO", "stdin": "input ", "env": {"WHO": "me"}});
     assert!(session.done("sandbox_run", options).await.contains("stdout:\ninput me"));

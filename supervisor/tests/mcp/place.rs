@@ -48,7 +48,13 @@ impl Place {
     pub async fn with(change: fn(&mut ServiceConfig)) -> Self {
         let host = FakeHost::new();
         let mut template = host.template("tiny", 0, 0, 0).await;
-        let packages = ["git 1:2.47.3-1", "python3 3.13.5-1", "pip:numpy 2.4.6", "node v24.19.0"];
+        let packages = [
+            "git 1:2.47.3-1",
+            "python3 3.13.5-1",
+            "pip:numpy 2.4.6",
+            "node v24.19.0",
+            "npm:typescript 5.9.3",
+        ];
         template.source.image.packages = packages.map(str::to_owned).into();
         let other = host.template("bare", 0, 0, 0).await;
         let name = template.name().clone();

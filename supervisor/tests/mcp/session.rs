@@ -36,6 +36,26 @@ async fn a_sandbox_that_is_still_being_made_when_the_input_ends_is_ended_too() {
 }
 
 #[tokio::test]
+async fn its_end_is_part_of_the_traces_that_its_sandboxes_were_made_in() {
+    let place = Place::new().await;
+    let (one, other) = ("4bf92f3577b34da6a3ce929d0e0e4736", "5bf92f3577b34da6a3ce929d0e0e4736");
+    let mut session = place.session(&["--trace", other, "--step", "usual"]).await;
+    let meta = json!({"traceparent": format!("00-{one}-00f067aa0ba902b7-01"), "rekindle/step": "own"});
+    let call = json!({"name": "sandbox_create", "arguments": {}, "_meta": meta});
+    session.ask("tools/call", call).await;
+    session.sandbox().await;
+    assert_eq!(session.end().await.0, Some(0));
+    let mut client = place.client().await;
+    for (trace, told) in [(one, ["own create", "own destroy"]), (other, ["usual create", "usual destroy"])] {
+        let request =
+            rekindle_api::v1::SandboxTimelineRequest { sandbox: String::new(), trace: trace.into() };
+        let entries = client.sandboxes.timeline(request).await.expect("told").into_inner().entries;
+        let calls: Vec<_> = entries.iter().map(|entry| format!("{} {}", entry.step, entry.call)).collect();
+        assert_eq!(calls, told);
+    }
+}
+
+#[tokio::test]
 async fn a_signal_ends_it_as_the_end_of_its_input_does() {
     let place = Place::new().await;
     let mut session = place.session(&[]).await;

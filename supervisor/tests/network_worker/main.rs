@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use prometheus_client::metrics::counter::Counter;
-use rekindle::network::{Egress, Gate, Gateway, Worker, WorkerError, WorkerOptions};
+use rekindle::network::{ConnectionState, Egress, Gate, Gateway, Worker, WorkerError, WorkerOptions};
 use rekindle_protocol::frame;
 use rekindle_protocol::wire::egress_verdict::Verdict;
 use rekindle_protocol::wire::{EgressRequest, EgressVerdict, egress_request};
@@ -16,9 +16,12 @@ use rekindle_test_support::echo::echo;
 use rekindle_test_support::skip;
 use rekindle_test_support::wait::{in_time, until, until_answer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 mod cassette;
+mod hostile;
+mod raw;
 
 /// The execution that connections are made for.
 const EXECUTION: u64 = 3;
@@ -133,6 +136,9 @@ async fn the_worker_has_no_privileges_and_no_secrets_in_its_environment() {
         assert_eq!(status[set], "0000000000000000", "{set}");
     }
     assert_eq!((status["NoNewPrivs"].as_str(), status["Name"].as_str()), ("1", "rekindle-net"));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", place.pid())).expect("its limits");
+    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).expect("a limit");
+    assert_eq!(core.split_whitespace().collect::<Vec<_>>(), ["0", "0", "bytes"]);
     let of = |file: &str| fs::read(format!("/proc/{}/{file}", place.pid()));
     let arguments = String::from_utf8(of("cmdline").expect("arguments")).expect("text");
     assert!(arguments.contains("network-worker"), "{arguments}");
@@ -231,4 +237,46 @@ async fn a_program_that_is_no_worker_is_told_as_that() {
         .expect("it ran");
     let said = String::from_utf8_lossy(&alone.stderr).into_owned();
     assert!(!alone.status.success() && said.contains("hint: `rekindle serve`"), "{said}");
+}
+
+#[tokio::test]
+async fn a_pause_ends_connections_also_where_the_server_is_waited_for() {
+    let server = TcpListener::bind("127.0.0.1:0").await.expect("a server");
+    let policies = "[any]\nmode = \"full\"\n";
+    let hosts = [("echo.example.com".to_owned(), server.local_addr().expect("an address"))].into();
+    let egress = Egress::new(&toml::from_str(policies).expect("policies"), &hosts).expect("a network");
+    let place = Place::of(egress, "any").await;
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", place.pid())).map(Iterator::count).ok();
+    let before = descriptors();
+    // One has said all, and its server says nothing. The other says more than its server takes.
+    let mut silent = place.connect().await;
+    silent.shutdown().await.expect("said all");
+    let (mut one, _) = in_time("a connection", server.accept()).await.expect("accepted");
+    assert_eq!(in_time("the end", one.read(&mut [0])).await.expect("no failure"), 0);
+    let mut stuck = place.connect().await;
+    let _other = in_time("a connection", server.accept()).await.expect("accepted");
+    let filling = async { while stuck.write_all(&[0; 4096]).await.is_ok() {} };
+    let filled = tokio::time::timeout(std::time::Duration::from_secs(2), filling).await;
+    assert!(filled.is_err(), "a server that does not read took everything");
+
+    place.gate.pause();
+    for stream in [&mut silent, &mut stuck] {
+        assert_eq!(in_time("it is cut", stream.read(&mut [0])).await.unwrap_or(0), 0);
+    }
+    until("both are closed", || {
+        let views: Vec<_> = std::iter::successors(place.gate.journal().after(0), |view| {
+            place.gate.journal().after(view.revision)
+        })
+        .collect();
+        views.len() == 2 && views.iter().all(|view| matches!(view.state, ConnectionState::Closed { .. }))
+    })
+    .await;
+    assert!(place.dial("echo.example.com").await.is_none(), "one is let through during it");
+    place.gate.unpause();
+    let _again = place.connect().await;
+    place.gate.pause();
+    if before.is_none() {
+        skip!("whether the worker still has sockets is root's to see");
+    }
+    until("the worker has hung up", || descriptors() <= before).await;
 }

@@ -158,11 +158,20 @@ impl Lab {
     /// When it cannot be copied.
     #[must_use]
     pub fn copy(&self) -> TempDir {
+        self.copy_of(&self.data)
+    }
+
+    /// The same of the snapshots in another data directory.
+    ///
+    /// # Panics
+    /// When they cannot be copied.
+    #[must_use]
+    pub fn copy_of(&self, data: &Path) -> TempDir {
         let copy = self.empty_data();
         // `cp` keeps the holes, of which the memory file is mostly made.
         let copied = Command::new("cp")
             .args(["-a", "--sparse=always", "--reflink=auto"])
-            .arg(self.data.join("snapshots"))
+            .arg(data.join("snapshots"))
             .arg(copy.path())
             .status();
         assert!(copied.is_ok_and(|status| status.success()), "the snapshot is copied");

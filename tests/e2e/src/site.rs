@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, LOCATION};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -30,7 +30,11 @@ pub struct Site {
 struct Inner {
     /// Content and its type, by path.
     pages: BTreeMap<String, (&'static str, Bytes)>,
+    /// Where else a path is to be looked for.
+    redirects: BTreeMap<String, HeaderValue>,
     connections: usize,
+    /// Those that have not ended.
+    open: usize,
     heard: Vec<String>,
     keys: Vec<String>,
 }
@@ -59,7 +63,11 @@ impl Site {
         let shared = Arc::clone(&inner);
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                lock(&shared).connections += 1;
+                {
+                    let mut inner = lock(&shared);
+                    inner.connections += 1;
+                    inner.open += 1;
+                }
                 let (shared, tls) = (Arc::clone(&shared), tls.clone());
                 tokio::spawn(async move {
                     match tls {
@@ -71,6 +79,7 @@ impl Site {
                             }
                         }
                     }
+                    lock(&shared).open -= 1;
                 });
             }
         });
@@ -88,10 +97,25 @@ impl Site {
         lock(&self.inner).pages.insert(path.to_owned(), (kind, content.into()));
     }
 
+    /// Sends whoever asks for a path to another place.
+    ///
+    /// # Panics
+    /// When the place cannot be said.
+    pub fn redirect(&self, path: &str, place: &str) {
+        let place = HeaderValue::from_str(place).expect("a place");
+        lock(&self.inner).redirects.insert(path.to_owned(), place);
+    }
+
     /// Connections that reached it so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         lock(&self.inner).connections
+    }
+
+    /// Connections to it that have not ended.
+    #[must_use]
+    pub fn open_connections(&self) -> usize {
+        lock(&self.inner).open
     }
 
     /// What it was asked for so far: method, host and path.
@@ -128,6 +152,12 @@ fn answer<B>(request: &Request<B>, inner: &mut Inner) -> Response<Full<Bytes>> {
     inner.heard.push(format!("{method} {host} {path}"));
     let key = request.headers().get(AUTHORIZATION).and_then(|key| key.to_str().ok());
     inner.keys.extend(key.map(str::to_owned));
+    if let Some(place) = inner.redirects.get(path) {
+        let mut elsewhere = Response::new(Full::default());
+        *elsewhere.status_mut() = StatusCode::FOUND;
+        elsewhere.headers_mut().insert(LOCATION, place.clone());
+        return elsewhere;
+    }
     let Some((kind, content)) = inner.pages.get(path) else {
         let mut missing = Response::new(Full::default());
         *missing.status_mut() = StatusCode::NOT_FOUND;

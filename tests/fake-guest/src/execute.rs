@@ -21,10 +21,17 @@ use crate::words::{self, Word};
 
 /// The exit code of a shell that finds no such program.
 const NOT_FOUND: u32 = 127;
+/// The directory that only root may enter.
+const ROOTS_OWN: &[u8] = b"/root";
 /// How the program that describes data begins.
 const DESCRIBES: &str = "# Describes data in few words";
 /// What ends a run of code, and not its context.
 const INTERRUPT: u32 = 2;
+/// Output of which more than this was printed is kept while its program runs.
+const KEPT_FROM: usize = 32 * 1024;
+/// What spilled bytes of the streams are called.
+const STDOUT: &str = "stdout";
+const STDERR: &str = "stderr";
 /// A time limit that is none.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -33,6 +40,10 @@ pub(crate) async fn execute(guest: &Guest, request: wire::ExecuteRequest, stream
     let Some(program) = &request.program else {
         return finish(stream, Err((ErrorCode::InvalidArgument, "there is no program"))).await;
     };
+    if request.user.is_empty() && request.cwd.starts_with(ROOTS_OWN) {
+        return finish(stream, Err((ErrorCode::PermissionDenied, "only root may enter this directory")))
+            .await;
+    }
     let text = words::text(program);
     let is_code = matches!(program, wire::execute_request::Program::Code(_));
     let interprets = is_code && interpreter::is_one(&text);
@@ -45,7 +56,13 @@ pub(crate) async fn execute(guest: &Guest, request: wire::ExecuteRequest, stream
     let (running, mut signals) = guest.begin(text);
     let (reader, mut writer) = tokio::io::split(stream);
     let pid = u32::try_from(running.id).unwrap_or(u32::MAX).saturating_add(100);
-    let started = Reply::Started(wire::Started { execution: running.id, pid });
+    let path = |name| Bytes::from(spilled(running.id, name));
+    let started = Reply::Started(wire::Started {
+        execution: running.id,
+        pid,
+        stdout_path: path(STDOUT),
+        stderr_path: if request.terminal.is_some() { Bytes::new() } else { path(STDERR) },
+    });
     if !request.unannounced && !send(&mut writer, started).await {
         return;
     }
@@ -60,6 +77,7 @@ pub(crate) async fn execute(guest: &Guest, request: wire::ExecuteRequest, stream
         millis => Duration::from_millis(millis),
     };
     let mut program = Execution::new(guest, &request, writer, input);
+    program.id = running.id;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
     let running_words =
         async { if interprets { program.interpret(interrupts).await } else { program.run(todo).await } };
@@ -110,6 +128,7 @@ async fn listen(mut reader: ReadHalf<Stream>, pieces: mpsc::Sender<Bytes>, live:
 
 pub(crate) struct Execution<'a> {
     guest: &'a Guest,
+    id: u64,
     env: &'a [wire::EnvVar],
     /// Whose program it is.
     user: &'a str,
@@ -137,6 +156,7 @@ impl<'a> Execution<'a> {
         };
         Self {
             guest,
+            id: 0,
             env: &request.env,
             user: if request.user.is_empty() { "user" } else { &request.user },
             clock: (request.clock_unix_nanos, &request.timezone),
@@ -185,6 +205,7 @@ impl<'a> Execution<'a> {
                         // A flood that is not streamed must not keep its thread to itself.
                         tokio::task::yield_now().await;
                     }
+                    self.keep();
                 }
                 Word::Env(name) => match self.variable(&name) {
                     Some(value) => self.say(OutputStream::Stdout, &[&value[..], b"\n"].concat()).await?,
@@ -228,6 +249,16 @@ impl<'a> Execution<'a> {
             }
         }
         Some(Outcome::Exited(0))
+    }
+
+    /// Keeps what was printed so far, once there is much of it.
+    fn keep(&self) {
+        if self.stdout.kept.len() + self.stderr.kept.len() > KEPT_FROM {
+            for (name, output) in [(STDOUT, &self.stdout), (STDERR, &self.stderr)] {
+                let path = spilled(self.id, name);
+                let _ = self.guest.files().put(path.as_bytes(), output.kept.clone().into(), 0);
+            }
+        }
     }
 
     /// More of its input; nothing at its end.
@@ -284,8 +315,8 @@ impl<'a> Execution<'a> {
 
     async fn end(mut self, id: u64, outcome: Outcome, interpreter: wire::Interpreter, wall: Duration) {
         let micros = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
-        let stdout = self.stdout.collect(self.guest, &format!("{id}.stdout"));
-        let stderr = self.stderr.collect(self.guest, &format!("{id}.stderr"));
+        let stdout = self.stdout.collect(self.guest, spilled(id, STDOUT));
+        let stderr = self.stderr.collect(self.guest, spilled(id, STDERR));
         let stdout = match self.guest.manner().claimed_output {
             Some(claimed) => wire::CollectedOutput {
                 truncated: true,
@@ -309,6 +340,11 @@ impl<'a> Execution<'a> {
     }
 }
 
+/// Where the bytes of a stream are kept.
+fn spilled(id: u64, name: &str) -> String {
+    format!("/run/rekindle/output/{id}.{name}")
+}
+
 /// One stream of output: the text of the result, and every byte.
 struct Output {
     collector: Collector,
@@ -326,9 +362,8 @@ impl Output {
     }
 
     /// The text; what was cut is kept as a file of the guest's.
-    fn collect(self, guest: &Guest, name: &str) -> wire::CollectedOutput {
+    fn collect(self, guest: &Guest, path: String) -> wire::CollectedOutput {
         let collected = self.collector.finish();
-        let path = format!("/run/rekindle/output/{name}");
         let spilled_bytes = self.kept.len() as u64;
         let kept = collected.truncated && guest.files().put(path.as_bytes(), self.kept.into(), 0).is_ok();
         wire::CollectedOutput {

@@ -14,16 +14,19 @@ use rekindle_protocol::wire::{self, ErrorCode, FileKind, response::Reply};
 use tokio::sync::watch;
 
 use crate::guest::Guest;
+use crate::paths::{HOME, absolute, parent, prefix};
 use crate::reply::{Refused, finish, send};
 
-/// Where relative paths start.
-const HOME: &[u8] = b"/home/user";
+/// Where only root may make directories.
+const ROOTS: &[u8] = b"/srv";
 /// Entries in one frame of a listing.
 const PART: usize = 256;
 /// The sandbox's user.
 const USER: u32 = 1000;
+const ROOT: u32 = 0;
 
 const NOT_FOUND: Refused = (ErrorCode::NotFound, "no such file");
+const DENIED: Refused = (ErrorCode::PermissionDenied, "permission denied");
 
 #[derive(Debug, Clone)]
 struct Node {
@@ -53,7 +56,8 @@ pub(crate) struct Files {
 impl Default for Files {
     fn default() -> Self {
         let mut files = Self { nodes: BTreeMap::new(), log: watch::Sender::default() };
-        files.make_directory(HOME, 0o755);
+        files.make_directory(HOME, 0o755, USER);
+        files.make_directory(ROOTS, 0o755, ROOT);
         files
     }
 }
@@ -74,7 +78,7 @@ impl Files {
         if self.file_on_the_way(&parent) {
             return Err((ErrorCode::NotADirectory, "a parent is a file"));
         }
-        self.make_directory(&parent, 0o755);
+        self.make_directory(&parent, 0o755, USER);
         let mode = if mode == 0 { 0o644 } else { mode };
         let node = Node::new(Some(content), mode);
         if self.nodes.insert(path.clone(), node).is_none() {
@@ -98,7 +102,11 @@ impl Files {
                 return Err((ErrorCode::NotADirectory, "a parent is a file"));
             }
             None if !request.parents && !self.nodes.contains_key(parent(&path)) => return Err(NOT_FOUND),
-            None => self.make_directory(&path, if request.mode == 0 { 0o755 } else { request.mode }),
+            None if self.is_denied(&path, &request.user) => return Err(DENIED),
+            None => {
+                let mode = if request.mode == 0 { 0o755 } else { request.mode };
+                self.make_directory(&path, mode, number(&request.user));
+            }
         }
         self.stat(&request.path)
     }
@@ -122,7 +130,8 @@ impl Files {
             None if self.file_on_the_way(&to) => {
                 return Err((ErrorCode::NotADirectory, "a parent is a file"));
             }
-            None => self.make_directory(parent(&to), 0o755),
+            None if self.is_denied(&to, &request.user) => return Err(DENIED),
+            None => self.make_directory(parent(&to), 0o755, number(&request.user)),
         }
         let below: Vec<Vec<u8>> = self.below(&from).map(|(path, _)| path.clone()).collect();
         for path in below.into_iter().chain([from.clone()]) {
@@ -222,44 +231,28 @@ impl Files {
         }
     }
 
-    fn make_directory(&mut self, path: &[u8], mode: u32) {
+    /// Whether only root may make this.
+    fn is_denied(&self, mut path: &[u8], user: &str) -> bool {
+        loop {
+            path = parent(path);
+            match self.nodes.get(path) {
+                Some(node) => return node.owner == ROOT && node.mode & 0o002 == 0 && number(user) != ROOT,
+                None if path == b"/" => return false,
+                None => {}
+            }
+        }
+    }
+
+    fn make_directory(&mut self, path: &[u8], mode: u32, owner: u32) {
         let mut path = path;
         let mut mode = mode;
         while !self.nodes.contains_key(path) {
-            self.nodes.insert(path.to_vec(), Node::new(None, mode));
+            self.nodes.insert(path.to_vec(), Node { owner, ..Node::new(None, mode) });
             self.note(path, Kind::Created);
             mode = 0o755;
             path = parent(path);
         }
     }
-}
-
-/// The path from the root, without `.`, `..` and doubled slashes.
-fn absolute(path: &[u8]) -> Vec<u8> {
-    let joined = if path.starts_with(b"/") { path.to_vec() } else { [HOME, b"/", path].concat() };
-    let mut parts: Vec<&[u8]> = Vec::new();
-    for part in joined.split(|byte| *byte == b'/') {
-        match part {
-            b"" | b"." => {}
-            b".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    let mut path = vec![b'/'];
-    path.extend(parts.join(&b'/'));
-    path
-}
-
-fn parent(path: &[u8]) -> &[u8] {
-    match path.iter().rposition(|byte| *byte == b'/') {
-        None | Some(0) => b"/",
-        Some(at) => &path[..at],
-    }
-}
-
-/// What the paths below a directory begin with.
-fn prefix(path: &[u8]) -> Vec<u8> {
-    if path == b"/" { path.to_vec() } else { [path, b"/"].concat() }
 }
 
 fn info(path: &[u8], node: &Node) -> wire::FileInfo {
@@ -277,6 +270,10 @@ fn info(path: &[u8], node: &Node) -> wire::FileInfo {
         metadata: node.metadata.clone(),
         ..wire::FileInfo::default()
     }
+}
+
+fn number(user: &str) -> u32 {
+    if user == "root" { ROOT } else { USER }
 }
 
 fn name(id: u32) -> String {
@@ -324,8 +321,8 @@ fn store(
     let before = files.nodes.get(&absolute(&request.path)).filter(|_| request.in_place).cloned();
     files.put(&request.path, content, request.mode)?;
     if let Some(node) = files.nodes.get_mut(&absolute(&request.path)) {
-        let root = if request.user == "root" { 0 } else { USER };
-        (node.mode, node.owner) = before.map_or((node.mode, root), |before| (before.mode, before.owner));
+        let owner = number(&request.user);
+        (node.mode, node.owner) = before.map_or((node.mode, owner), |before| (before.mode, before.owner));
         node.metadata.clone_from(&request.metadata);
     }
     Ok(wire::FileInfo { checksum, ..files.stat(&request.path)? })

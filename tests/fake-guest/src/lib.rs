@@ -19,6 +19,7 @@ mod files;
 mod guest;
 mod hostile;
 mod interpreter;
+mod paths;
 mod reply;
 mod session;
 mod watch;

@@ -9,6 +9,8 @@
 //! HTTP/2. A name server of its own tells what such a name leads to, in a
 //! mount namespace where it is the only one.
 //!
+//! Tests that wait for a fixed time have a second try, alone, when they fail.
+//!
 //! The tests are somebody else's and never come into the repository; the lists have their names only. A test that fails
 //! and is not listed is an error, and so is one that is listed and passes: the lists can only shrink.
 
@@ -25,9 +27,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use self::judge::{Exceptions, Verdict};
+use self::judge::{Ended, Exceptions, Results, Verdict};
 use self::server::Server;
-use self::suite::{Framework, Suite};
+use self::suite::{Framework, Selection, Suite};
 use crate::cache::Cache;
 use crate::{agent, kernel, repo, rootfs, setup};
 
@@ -74,23 +76,40 @@ pub fn run(args: &Args) -> Result<()> {
     let exceptions = Exceptions::load(&repo::root().join(suite.list()))?;
     let server = Server::start(&build()?, &cache, &args.template)?;
 
+    let run = |selection: &Selection| run_tests(&suite, &cache, &server, selection, args.own);
+    let mut results = run(&Selection::of(&args.only))?;
+    for test in exceptions.second_tries(&results) {
+        println!("\nonce more, alone: {test}");
+        if run(&suite.alone(&test)?)?.get(&test) == Some(&Ended::Passed) {
+            results.insert(test, Ended::PassedAlone);
+        }
+    }
+    server.stop()?;
+    let verdict = Verdict::of(&results, &exceptions, args.only.is_empty());
+    print!("{verdict}");
+    let list = suite.list();
+    if verdict.is_good() { Ok(()) } else { bail!("what failed and what {} lists differ", list.display()) }
+}
+
+/// Runs tests of a suite; how they ended.
+fn run_tests(
+    suite: &Suite,
+    cache: &Cache,
+    server: &Server,
+    selection: &Selection,
+    own: bool,
+) -> Result<Results> {
     let report = tempfile::NamedTempFile::new().context("no temporary file")?;
-    let mut command = suite.command(&cache, &server, &args.only, report.path())?;
+    let mut command = suite.command(cache, server, selection, report.path())?;
     command.envs(server.variables()).env("E2B_VALIDATE_API_KEY", "true");
-    if args.own {
+    if own {
         command.env("REKINDLE_SERVER", server.address());
         command.env("PYTHONPATH", repo::root().join("sdk/python/src"));
     }
     let status = command.status().context("the tests cannot be started")?;
-    // 1 is what both runners say when tests failed; they are judged below.
+    // 1 is what both runners say when tests failed, which are judged.
     ensure!(matches!(status.code(), Some(0 | 1)), "the tests' runner ended with {status}");
-    server.stop()?;
-
-    let text = std::fs::read_to_string(report.path()).context("there is no report")?;
-    let verdict = Verdict::of(&judge::results(&text)?, &exceptions, args.only.is_empty());
-    print!("{verdict}");
-    let list = suite.list();
-    if verdict.is_good() { Ok(()) } else { bail!("what failed and what {} lists differ", list.display()) }
+    judge::results(&std::fs::read_to_string(report.path()).context("there is no report")?)
 }
 
 /// The program as the tests of this checkout use it: what its guests do takes most of the time.

@@ -44,7 +44,35 @@ pub fn command(mut python: Command, tests: &Path, places: &[PathBuf], report: &P
     python
 }
 
+/// What pytest calls a test that a report calls `tests.sync.test_run.TestRun.test_it[a.b]`: the file that is there, and
+/// what is in it.
+pub fn node(tests: &Path, test: &str) -> Option<String> {
+    let (name, parameters) = test.split_at(test.find('[').unwrap_or(test.len()));
+    let parts: Vec<&str> = name.split('.').collect();
+    (1..parts.len()).find_map(|length| {
+        let file = format!("{}.py", parts[..length].join("/"));
+        tests.join(&file).is_file().then(|| format!("{file}::{}{parameters}", parts[length..].join("::")))
+    })
+}
+
 /// A short name for what something was made of.
 pub fn key(content: &[u8]) -> String {
     Sha256::digest(content).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_found_by_the_name_that_a_report_has_for_it() {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(dir.path().join("tests/sync")).expect("a folder");
+        std::fs::write(dir.path().join("tests/sync/test_run.py"), "").expect("a file");
+        let node = |test: &str| node(dir.path(), test);
+        assert_eq!(node("tests.sync.test_run.test_a").as_deref(), Some("tests/sync/test_run.py::test_a"));
+        let inside = node("tests.sync.test_run.TestRun.test_a[v1.2-x]");
+        assert_eq!(inside.as_deref(), Some("tests/sync/test_run.py::TestRun::test_a[v1.2-x]"));
+        assert_eq!(node("tests.sync.test_gone.test_a"), None);
+    }
 }

@@ -22,6 +22,8 @@ pub enum Framework {
     InspectAi,
     /// An agent of smolagents with a model that is scripted
     Smolagents,
+    /// Agents of openai-agents with a model that is scripted, and the sessions of their sandboxes
+    OpenaiAgents,
 }
 
 impl Framework {
@@ -31,6 +33,7 @@ impl Framework {
             Self::PydanticAi => "pydantic-ai",
             Self::InspectAi => "inspect-ai",
             Self::Smolagents => "smolagents",
+            Self::OpenaiAgents => "openai-agents",
         }
     }
 }
@@ -43,6 +46,22 @@ pub struct Suite {
     /// Where its tests are.
     tests: PathBuf,
     runner: Runner,
+}
+
+/// Which of its tests.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Those in these files or folders; all of them when none are named.
+    places: Vec<PathBuf>,
+    /// Of those the ones whose whole name, as vitest has it, is this expression's.
+    name: Option<String>,
+}
+
+impl Selection {
+    /// Those in these files or folders; all of them when none are named.
+    pub fn of(places: &[PathBuf]) -> Self {
+        Self { places: places.to_vec(), name: None }
+    }
 }
 
 /// What runs them.
@@ -60,6 +79,12 @@ impl Suite {
     /// A suite of E2B's own, by what the folder holds; `sdk` in place of the version that its tests are of.
     pub fn recognise(tests: &Path, sdk: Option<&str>) -> Result<Self> {
         let tests = tests.canonicalize().with_context(|| format!("no folder {}", tests.display()))?;
+        let checkout = repo::root().canonicalize().context("no checkout")?;
+        ensure!(
+            !tests.starts_with(&checkout),
+            "{} is in the checkout, and somebody else's tests are never part of it\nhint: clone them beside it",
+            tests.display()
+        );
         let has = |name: &str| tests.join(name).exists();
         if has("pytest.ini") && has("pyproject.toml") {
             let project = read(&tests.join("pyproject.toml"))?;
@@ -107,25 +132,39 @@ impl Suite {
         Path::new("tests/compat").join(format!("{}.toml", self.name))
     }
 
-    /// What runs the tests at `only`, or all of them, and writes how they ended to `report`.
+    /// One test, by the name that a report has for it.
+    pub fn alone(&self, test: &str) -> Result<Selection> {
+        let selection = match &self.runner {
+            Runner::Pytest { .. } => pytest::node(&self.tests, test)
+                .map(|node| Selection { places: vec![node.into()], name: None }),
+            Runner::Vitest => vitest::file_and_name(test)
+                .map(|(file, name)| Selection { places: vec![file.into()], name: Some(name) }),
+        };
+        selection.with_context(|| format!("no file of the tests has {test}"))
+    }
+
+    /// What runs these tests and writes how they ended to `report`.
     pub fn command(
         &self,
         cache: &Cache,
         server: &Server,
-        only: &[PathBuf],
+        Selection { places: only, name }: &Selection,
         report: &Path,
     ) -> Result<Command> {
         match &self.runner {
             Runner::Pytest { packages, places } => {
-                let mut all = places.iter().map(PathBuf::from).collect();
-                let places = if only.is_empty() { &mut all } else { &mut only.to_vec() };
+                let all: Vec<PathBuf> = places.iter().map(PathBuf::from).collect();
+                let places = if only.is_empty() { &all } else { only };
                 let python = pytest::environment(cache, self.name, packages)?;
                 Ok(pytest::command(server.among_its_names(&python), &self.tests, places, report))
             }
             Runner::Vitest => {
                 let dir = vitest::environment(cache, self.name, &self.tests)?;
                 let program = vitest::program(&dir);
-                vitest::command(server.among_its_names(&program), &dir, only, text(report)?)
+                let mut command =
+                    vitest::command(server.among_its_names(&program), &dir, only, text(report)?)?;
+                command.args(name.iter().flat_map(|name| ["--testNamePattern", name]));
+                Ok(command)
             }
         }
     }
@@ -188,6 +227,13 @@ mod tests {
         let dir = folder(&[("package.json", r#"{"name": "left-pad"}"#)]);
         assert!(Suite::recognise(dir.path(), None).is_err());
         assert!(Suite::recognise(Path::new("/nowhere"), None).is_err());
+    }
+
+    #[test]
+    fn tests_in_the_checkout_are_refused() {
+        let error =
+            Suite::recognise(&repo::root().join("sdk/typescript"), None).expect_err("in the checkout");
+        assert!(error.to_string().contains("is in the checkout"), "{error}");
     }
 
     #[test]

@@ -80,6 +80,21 @@ pub fn command(mut vitest: Command, dir: &Path, only: &[PathBuf], report: &str) 
     Ok(vitest)
 }
 
+/// The file of a test that a report calls `tests/sandbox/host.test.ts.suite > test`, and an expression for its whole name
+/// as vitest compares it.
+pub fn file_and_name(test: &str) -> Option<(&str, String)> {
+    let (file, name) = test.split_once(".test.ts.")?;
+    let file = &test[..file.len() + ".test.ts".len()];
+    let mut pattern = String::from("^");
+    for character in name.replace(" > ", " ").chars() {
+        if character.is_ascii_punctuation() {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    Some((file, pattern + "$"))
+}
+
 /// A description of the package with what it needs and what its tests need, and nothing of how it is made.
 fn reduced(package: &Value) -> Value {
     let needed = |kind: &str| package[kind].as_object().cloned().unwrap_or_default();
@@ -98,6 +113,13 @@ fn reduced(package: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_test_is_found_by_the_name_that_a_report_has_for_it() {
+        let found = file_and_name("tests/sandbox/network.test.ts.allow=true > works (now)");
+        assert_eq!(found, Some(("tests/sandbox/network.test.ts", r"^allow\=true works \(now\)$".to_owned())));
+        assert_eq!(file_and_name("tests.sync.test_run"), None);
+    }
 
     #[test]
     fn what_only_its_makers_need_is_left_out() {

@@ -75,7 +75,10 @@ pub fn check(cache: &Cache, dist: &Dist) -> Result<()> {
     fs::create_dir(&packages)?;
     fs::copy(&dist.package, packages.join("rekindle.deb"))?;
     fs::copy(&dist.python_node, packages.join("python-node.deb"))?;
-    newer(&packages.join("rekindle.deb"), work.path(), &packages.join("newer.deb"))?;
+    for name in ["rekindle", "python-node"] {
+        let deb = packages.join(format!("{name}.deb"));
+        newer(&deb, work.path(), &packages.join(format!("newer-{name}.deb")))?;
+    }
 
     job.step("installing the package, and nothing that it only recommends")?;
     room.run("apt-get install --yes --no-install-recommends ./packages/rekindle.deb")?;
@@ -126,6 +129,7 @@ pub fn check(cache: &Cache, dist: &Dist) -> Result<()> {
          rekindle config check | grep 'sandbox.default_template *\"python-node\"'
          apt-get purge --yes rekindle-python-node
          rekindle config check | grep 'sandbox.default_template *\"minimal\"'
+         apt-get install --yes ./packages/python-node.deb
          sed 's/^description.*/description = \"of the operator\"/' /usr/share/rekindle/templates/minimal.toml \\
              > /etc/rekindle/templates/mine.toml
          rekindle template ls | grep 'mine .*of the operator'
@@ -136,20 +140,29 @@ pub fn check(cache: &Cache, dist: &Dist) -> Result<()> {
 
     job.step("upgrading")?;
     let before = room.run(KEPT)?.stdout;
-    room.run("apt-get install --yes ./packages/newer.deb; dpkg-query --show rekindle | grep newer")?;
+    room.run(
+        "apt-get install --yes ./packages/newer-rekindle.deb ./packages/newer-python-node.deb
+         dpkg-query --show rekindle rekindle-python-node | grep -c newer | grep -x 2",
+    )?;
     ensure!(room.run(KEPT)?.stdout == before, "the upgrade changed what is not its own:\n{before}");
-    let said = room.run("rekindle config check | grep 'ttl_s *77'; rekindle run --python 'print(6 * 7)'")?;
+    let said = room.run(
+        "rekindle config check | grep 'ttl_s *77'
+         rekindle run --template minimal --python 'print(6 * 7)'",
+    )?;
     ensure!(said.stdout.ends_with("42\n"), "it printed {:?}", said.stdout);
     ensure!(!said.stderr.contains("booting"), "the template was built again:\n{}", said.stderr);
 
     job.step("removing")?;
-    room.run("apt-get remove --yes rekindle; test ! -e /usr/bin/rekindle; test ! -e /usr/share/rekindle")?;
+    room.run(
+        "apt-get remove --yes rekindle rekindle-python-node
+         test ! -e /usr/bin/rekindle; test ! -e /usr/share/rekindle",
+    )?;
     ensure!(room.run(KEPT)?.stdout == before, "the removal changed what it should leave:\n{before}");
 
     job.step("purging")?;
     let left = room.run(
         "mkdir -p /sys/fs/cgroup/rekindle/vm-1
-         apt-get purge --yes rekindle >&2
+         apt-get purge --yes rekindle rekindle-python-node >&2
          find / -xdev -name '*rekindle*' -not -path '/packages/*'; find /sys/fs/cgroup -name '*rekindle*'",
     )?;
     ensure!(left.stdout.is_empty(), "these were left:\n{}", left.stdout);
@@ -231,7 +244,10 @@ fn newer(deb: &Path, work: &Path, to: &Path) -> Result<()> {
     let text = fs::read_to_string(&control)?;
     let version = format!("Version: {}", super::VERSION);
     ensure!(text.contains(&version), "the package has another version");
-    fs::write(&control, text.replace(&version, &format!("{version}+newer")))?;
+    let text = text.replace(&version, &format!("{version}+newer"));
+    // What the large image asks for.
+    let exactly = |suffix: &str| format!("(= {}{suffix})", super::VERSION);
+    fs::write(&control, text.replace(&exactly(""), &exactly("+newer")))?;
     output(
         bound_command("dpkg-deb").args(["--root-owner-group", "-Zgzip", "-z1", "--build"]).arg(&dir).arg(to),
     )?;
@@ -240,7 +256,7 @@ fn newer(deb: &Path, work: &Path, to: &Path) -> Result<()> {
 }
 
 /// The packages a field of our control file names.
-fn relations(field: &str) -> Result<Vec<String>> {
+pub(super) fn relations(field: &str) -> Result<Vec<String>> {
     let control = fs::read_to_string(repo::root().join("packaging/deb/rekindle/control"))?;
     let line = control.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let line = line.with_context(|| format!("the control file has no {field}"))?;

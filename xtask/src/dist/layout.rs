@@ -7,6 +7,8 @@
 //! <prefix>/share/rekindle/kernel/<key>/…         as in the cache: a new version does not replace an old one's files
 //! <prefix>/share/rekindle/images/<name>/<key>/…
 //! <prefix>/share/rekindle/templates/<name>.toml
+//! <prefix>/share/rekindle/proto/rekindle/v1/rekindle.proto
+//! <prefix>/share/doc/rekindle/examples/…
 //! <prefix>/share/{man,doc,bash-completion,zsh,fish}/…
 //! ```
 
@@ -45,6 +47,8 @@ pub fn program(tree: &Tree, at: &str, prefix: &str, parts: &Parts, sbom: &str) -
         tree.write(&format!("{at}{path}"), Mode::Data, script)?;
     }
     manual(tree, at, &parts.rekindle)?;
+    let proto = "proto/rekindle/v1/rekindle.proto";
+    tree.copy(&format!("{at}share/rekindle/{proto}"), Mode::Data, &repo::root().join("api").join(proto))?;
     documents(tree, &format!("{at}share/doc/rekindle"))?;
     tree.write(&format!("{at}share/doc/rekindle/sbom.cdx.json"), Mode::Data, sbom)
 }
@@ -97,19 +101,13 @@ fn manual(tree: &Tree, at: &str, rekindle: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Everything in docs/, and the changelog.
+/// Everything in docs/ and examples/, and the changelog.
 fn documents(tree: &Tree, doc: &str) -> Result<()> {
-    let docs = repo::root().join("docs");
-    let mut dirs = vec![docs.clone()];
-    while let Some(dir) = dirs.pop() {
-        for entry in fs::read_dir(&dir)? {
-            let path = entry?.path();
-            if path.is_dir() {
-                dirs.push(path);
-            } else {
-                let name = path.strip_prefix(&docs)?.display().to_string();
-                tree.copy(&format!("{doc}/{name}"), Mode::Data, &path)?;
-            }
+    for (folder, to) in [("docs", doc.to_owned()), ("examples", format!("{doc}/examples"))] {
+        // What a run of an example has left beside it is none of the package's.
+        let listed = output(bound_command("git").current_dir(repo::root().join(folder)).args(["ls-files"]))?;
+        for name in String::from_utf8(listed)?.lines() {
+            tree.copy(&format!("{to}/{name}"), Mode::Data, &repo::root().join(folder).join(name))?;
         }
     }
     let changes = fs::read(repo::root().join("CHANGELOG.md"))?;

@@ -90,6 +90,26 @@ fn a_package_belongs_to_root_and_keeps_what_an_operator_changes() {
     assert_eq!(fs::read_to_string(control.join("conffiles")).unwrap(), "/etc/rekindle/rekindle.toml\n");
 }
 
+#[test]
+fn the_container_is_made_from_what_is_packed_and_has_what_it_recommends() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let dist = pack(&parts(dir.path()), &out).unwrap();
+    let read = |name| fs::read_to_string(repo::root().join("packaging/container").join(name)).unwrap();
+    let file = read("Dockerfile");
+    let copied: Vec<&str> = file.lines().filter_map(|line| line.strip_prefix("COPY ")).collect();
+    let [copied] = copied[..] else { panic!("one file is copied, not {copied:?}") };
+    let (pattern, _) = copied.split_once(' ').unwrap();
+    let (start, end) = pattern.split_once('*').unwrap();
+    let made = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let found: Vec<String> = made.filter(|name| name.starts_with(start) && name.ends_with(end)).collect();
+    assert_eq!(found, [dist.package.file_name().unwrap().to_str().unwrap()], "{pattern}");
+    for package in install::relations("Recommends").unwrap() {
+        assert!(file.split_ascii_whitespace().any(|word| word == package), "{package} is not installed");
+    }
+    assert!(read("compose.yaml").contains(&format!("image: rekindle:{VERSION}\n")));
+}
+
 /// Exposure of the unit as systemd counts it, in tenths: 53 when this was written. Root and CAP_SYS_ADMIN, which the
 /// jailer needs, are most of it.
 const EXPOSURE: &str = "55";

@@ -17,9 +17,11 @@ use super::groups::{Filter, Group, quote};
 use super::machine::{Lab, Life};
 use super::suite::{Report, told};
 use crate::cache::Cache;
+use crate::soak;
 
 /// Variables that reach the tests in the lab.
-const TUNING: &[&str] = &["REKINDLE_FAULTS", "REKINDLE_KILLS", "REKINDLE_ROUNDS", "REKINDLE_STRESS"];
+const TUNING: &[&str] =
+    &["REKINDLE_FAULTS", "REKINDLE_KILLS", "REKINDLE_ROUNDS", soak::MINUTES, "REKINDLE_STRESS"];
 /// How often a group is tried in labs that break.
 const ATTEMPTS: u32 = 2;
 /// A lab in which no test ends for so long has broken without a word.
@@ -80,10 +82,16 @@ impl<'a> Rig<'a> {
         let mut lines = Vec::new();
         let mut keep = |text: &str| lines.push(text.to_owned());
         let mut out = Lines { pending: Vec::new(), line: &mut keep };
-        let code = lab.run_within(SILENCE, &script(group, filter), &mut out, &mut std::io::stderr())?;
+        let code = lab.run_within(silence(), &script(group, filter), &mut out, &mut std::io::stderr())?;
         lines.iter().for_each(|text| line(text));
         Ok(told(code == 0, &share))
     }
+}
+
+/// A soak says nothing before its end.
+fn silence() -> Duration {
+    let soak = std::env::var(soak::MINUTES).ok().and_then(|minutes| minutes.parse::<f64>().ok());
+    SILENCE + Duration::from_secs_f64(60.0 * soak.unwrap_or(0.0))
 }
 
 /// What runs in the lab.

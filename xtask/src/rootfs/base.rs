@@ -154,7 +154,7 @@ fn stage_inputs(cache: &Cache, job: &mut Job, recipe: &Recipe, inputs: &Path) ->
     let archives = registry::npm(cache, job, &recipe.npm, node.as_deref())?;
     for (index, (package, file)) in recipe.npm.iter().zip(&archives).enumerate() {
         fs::copy(file, inputs.join("npm").join(format!("{index}.tgz")))?;
-        list += &format!("{index}.tgz {}", package.name);
+        list += &format!("{index}.tgz {} {}", package.name, package.version);
         for (command, path) in &package.bin {
             list += &format!(" {command}={path}");
         }

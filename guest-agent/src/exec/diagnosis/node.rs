@@ -69,6 +69,8 @@ fn told(name: &str, message: &str) -> Found {
     let begins = |words: &[&str]| words.iter().any(|words| message.starts_with(words));
     if begins(&["Cannot find module", "Cannot find package"]) {
         Found::new(Kind::MissingModule, quoted(message).unwrap_or(message), message)
+    } else if let Some(module) = message.strip_prefix("No such built-in module: ") {
+        Found::new(Kind::MissingModule, module, message)
     } else if begins(&["EACCES: ", "EPERM: ", "EROFS: "]) {
         Found::new(Kind::PermissionDenied, quoted(message).unwrap_or_default(), message)
     } else if name == "SyntaxError" {

@@ -234,6 +234,11 @@ fn an_error_in_node_has_the_name_of_its_class() {
     let missing = "node:internal/modules/esm/resolve:873\n  throw new ERR_MODULE_NOT_FOUND(packageName, null);\n        ^\n\n\
         Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'nopkg' imported from /home/user/[eval]\n    at x\n";
     assert_eq!(told(Some(Language::Node), 1, missing), Some((DiagnosisKind::MissingModule, "nopkg".into())));
+    let built_in = thrown("f(", 1, "Error [ERR_UNKNOWN_BUILTIN_MODULE]: No such built-in module: node:fss");
+    assert_eq!(
+        told(Some(Language::Node), 1, &built_in),
+        Some((DiagnosisKind::MissingModule, "node:fss".into()))
+    );
 }
 
 #[test]

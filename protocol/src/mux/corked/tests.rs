@@ -51,7 +51,7 @@ impl AsyncWrite for Recorder {
 }
 
 fn recorded(side: Side) -> (Corked<Recorder>, Cork<Recorder>) {
-    cork(Recorder { writes: Vec::new(), room: usize::MAX, vectored: false }, side)
+    cork(Recorder { writes: Vec::new(), room: usize::MAX, vectored: false }, side, Held::default())
 }
 
 fn frame(kind: u8, flags: u8, body: &[u8]) -> Vec<u8> {
@@ -284,4 +284,39 @@ async fn a_request_is_one_write_and_its_answer_is_one() {
         assert_eq!(*from_host.lock().expect("no panic"), round);
         assert_eq!(*from_guest.lock().expect("no panic"), round);
     }
+}
+
+#[tokio::test]
+async fn who_has_much_to_read_gives_others_their_turn() {
+    let (mut corked, cork) = cork(tokio::io::repeat(0), Side::Guest, Held::default());
+    let turn = async |corked: &mut Corked<_>| {
+        let mut read = 0;
+        let mut piece = [0; TURN / 8];
+        std::future::poll_fn(|cx| {
+            loop {
+                let mut out = ReadBuf::new(&mut piece);
+                match Pin::new(&mut *corked).poll_read(cx, &mut out) {
+                    Poll::Ready(Ok(())) => read += out.filled().len(),
+                    Poll::Ready(Err(error)) => panic!("{error}"),
+                    Poll::Pending => return Poll::Ready(read),
+                }
+            }
+        })
+        .await
+    };
+    for _ in 0..3 {
+        assert_eq!(turn(&mut corked).await, TURN);
+        assert_eq!(turn(&mut corked).await, 0, "until the next turn");
+        cork.next_turn();
+    }
+}
+
+#[test]
+fn answers_to_a_guest_that_asks_and_never_listens_are_not_tried_for_ever() {
+    let (mut stream, cork) = recorded(Side::Host);
+    lock(&cork.0).io.room = 0;
+    while write(&mut stream, &ping()).is_ready() {}
+    assert!(pull(&cork).is_pending(), "whoever tries again at once goes round and round");
+    lock(&cork.0).io.room = usize::MAX;
+    assert_eq!(pull(&cork), Poll::Ready(true));
 }

@@ -38,16 +38,20 @@ class AsyncResult(t.ExecutionResult):
 
     _sandbox: AsyncSandbox | None = dataclasses.field(default=None, repr=False, compare=False)
 
-    async def full_stdout(self) -> bytes:
-        """All that it printed, also what was cut."""
-        return await self._full(self.stdout_output)
+    async def full_stdout(self, *, partial: bool = False) -> bytes:
+        """All that it printed, also what was cut.
 
-    async def full_stderr(self) -> bytes:
-        """All that it printed to its standard error, also what was cut."""
-        return await self._full(self.stderr_output)
+        A sandbox keeps 64 MiB of each stream, of its last 32 executions that were cut. Where that is not all, it is an
+        :class:`OutputLostError`, or with ``partial`` the part that was kept: the beginning, or the shortened text.
+        """
+        return await self._full(self.stdout_output, partial)
 
-    async def _full(self, output: t.Output) -> bytes:
-        path = c.spilled(output)
+    async def full_stderr(self, *, partial: bool = False) -> bytes:
+        """All that it printed to its standard error, in the same way."""
+        return await self._full(self.stderr_output, partial)
+
+    async def _full(self, output: t.Output, partial: bool) -> bytes:
+        path = c.spilled(output, partial)
         if path is None or self._sandbox is None:
             return output.text.encode()
         return await self._sandbox.read_file(path)

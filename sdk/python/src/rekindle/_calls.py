@@ -17,7 +17,7 @@ from typing import BinaryIO, Generic, TypedDict, TypeVar, Union
 from . import _code as code
 from . import _origin
 from . import _types as t
-from ._errors import DeadlineError, ProtocolError, RekindleError, error_of
+from ._errors import DeadlineError, OutputLostError, ProtocolError, RekindleError, error_of
 from ._version import __version__
 from ._wire import Json, decode, fields, frame, moment, parse, span, text64, words
 
@@ -552,12 +552,15 @@ def watch(sandbox: str, path: str, recursive: bool, describe: bool, user: str) -
     return Stream("Files/Watch", message, _reader(t.FileEvents))
 
 
-def spilled(output: t.Output) -> str | None:
-    """Where the whole of an output is; ``None`` when it is already here."""
-    if output.spilled_path:
-        return output.spilled_path
-    if output.truncated:
-        raise RekindleError("the rest of the output was not kept in the sandbox")
-    return None
+def lost(output: t.Output) -> bool:
+    """Some of an output is neither here nor in the sandbox."""
+    return output.truncated and (not output.spilled_path or output.spilled_bytes < output.total_bytes)
+
+
+def spilled(output: t.Output, partial: bool) -> str | None:
+    """Where the whole of an output is, or with ``partial`` as much of it as there is; ``None`` when that is already here."""
+    if lost(output) and not partial:
+        raise OutputLostError(output.spilled_bytes, output.total_bytes)
+    return output.spilled_path or None
 
 

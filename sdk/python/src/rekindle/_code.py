@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from . import _wire as w
 from ._errors import ProtocolError
+from ._types import Diagnosis
 from ._wire import wire
 
 #: Characters that are kept of each stream of a run, and bytes of all its results together.
@@ -92,6 +93,8 @@ class CodeError:
     name: str = wire("name", w.STRING)
     value: str = wire("value", w.STRING)
     traceback: str = wire("traceback", w.STRING)
+    #: What went wrong, in the codes that executions have too; ``None`` for what none of them is of.
+    diagnosis: Diagnosis | None = wire("diagnosis", w.message(Diagnosis))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +139,10 @@ class CodeRun:
     duration: float
     #: It printed or showed more than is kept.
     truncated: bool
+    #: Turns that the sandbox had left once this one was taken; ``None`` when they have no bound.
+    turns_left: int | None = None
+    #: That the result is to be written now, when 3 and when 1 turns are left.
+    warning: str = ""
 
     @property
     def ok(self) -> bool:
@@ -197,4 +204,6 @@ class Collected:
             execution_count=self._end.execution_count,
             duration=self._end.duration,
             truncated=self._truncated,
+            turns_left=self._end.turns_left,
+            warning=self._end.warning,
         )

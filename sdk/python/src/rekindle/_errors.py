@@ -83,6 +83,20 @@ class ConnectionFailedError(RekindleError, ConnectionError):
     """The server cannot be reached, or the connection was lost. Nobody knows whether the call was carried out."""
 
 
+class OutputLostError(RekindleError):
+    """A program printed more than its sandbox kept: ``kept_bytes`` of ``total_bytes``, the first ones. They are what
+    ``full_stdout(partial=True)`` returns."""
+
+    def __init__(self, kept_bytes: int, total_bytes: int) -> None:
+        what = f"its first {kept_bytes} bytes were kept" if kept_bytes else "only its shortened text was kept"
+        super().__init__(
+            f"{total_bytes - kept_bytes} of {total_bytes} bytes of the output are lost: {what}",
+            hint="partial=True returns what there is; a program that prints this much had better write to a file",
+        )
+        self.kept_bytes = kept_bytes
+        self.total_bytes = total_bytes
+
+
 class ProtocolError(ConnectionFailedError):
     """The other side does not speak this API, or broke off."""
 

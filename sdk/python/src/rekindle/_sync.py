@@ -37,16 +37,20 @@ class Result(t.ExecutionResult):
 
     _sandbox: Sandbox | None = dataclasses.field(default=None, repr=False, compare=False)
 
-    def full_stdout(self) -> bytes:
-        """All that it printed, also what was cut."""
-        return self._full(self.stdout_output)
+    def full_stdout(self, *, partial: bool = False) -> bytes:
+        """All that it printed, also what was cut.
 
-    def full_stderr(self) -> bytes:
-        """All that it printed to its standard error, also what was cut."""
-        return self._full(self.stderr_output)
+        A sandbox keeps 64 MiB of each stream, of its last 32 executions that were cut. Where that is not all, it is an
+        :class:`OutputLostError`, or with ``partial`` the part that was kept: the beginning, or the shortened text.
+        """
+        return self._full(self.stdout_output, partial)
 
-    def _full(self, output: t.Output) -> bytes:
-        path = c.spilled(output)
+    def full_stderr(self, *, partial: bool = False) -> bytes:
+        """All that it printed to its standard error, in the same way."""
+        return self._full(self.stderr_output, partial)
+
+    def _full(self, output: t.Output, partial: bool) -> bytes:
+        path = c.spilled(output, partial)
         if path is None or self._sandbox is None:
             return output.text.encode()
         return self._sandbox.read_file(path)

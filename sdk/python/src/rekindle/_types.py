@@ -213,6 +213,7 @@ class Output:
     total_chars: int = wire("total_chars", w.UINT64)
     #: Where in the sandbox the exact bytes are; empty when they are not.
     spilled_path: str = wire("spilled_path", w.PATH)
+    #: How many of them: fewer than ``total_bytes`` where the rest is lost.
     spilled_bytes: int = wire("spilled_bytes", w.UINT64)
 
 
@@ -306,6 +307,9 @@ class Started:
     MESSAGE: ClassVar[str] = "rekindle.v1.ExecuteStarted"
     execution: str = wire("execution", w.STRING)
     pid: int = wire("pid", w.UINT32)
+    #: Where in the sandbox the exact output is once it is more than 32 KiB; empty where it is not kept.
+    stdout_path: str = wire("stdout_path", w.PATH)
+    stderr_path: str = wire("stderr_path", w.PATH)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -315,6 +319,9 @@ class Missed:
     MESSAGE: ClassVar[str] = "rekindle.v1.MissedOutput"
     stdout_bytes: int = wire("stdout_bytes", w.UINT64)
     stderr_bytes: int = wire("stderr_bytes", w.UINT64)
+    #: The files in the sandbox that begin with it; empty where it is not kept.
+    stdout_path: str = wire("stdout_path", w.PATH)
+    stderr_path: str = wire("stderr_path", w.PATH)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -348,6 +355,9 @@ class DetachedInfo:
     stderr_bytes: int = wire("stderr_bytes", w.UINT64)
     takes_input: bool = wire("takes_input", w.BOOL)
     terminal: bool = wire("terminal", w.BOOL)
+    #: Where in the sandbox its exact output is once it is more than 32 KiB; empty where it is not kept.
+    stdout_path: str = wire("stdout_path", w.PATH)
+    stderr_path: str = wire("stderr_path", w.PATH)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -36,7 +36,7 @@ async fn an_agent_of_the_same_major_version_is_welcome() {
 async fn another_major_version_is_an_error_that_names_both() {
     let error = introduced(Reply::Hello(hello_of(7, 3))).await.expect_err("a mismatch");
     assert!(matches!(&error, ConnectError::Version { agent, .. } if agent.major == 7), "{error:?}");
-    assert_eq!(error.to_string(), "the agent speaks protocol 7.3, this supervisor 3.10");
+    assert_eq!(error.to_string(), "the agent speaks protocol 7.3, this supervisor 3.11");
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn an_agent_that_refuses_our_version_is_quoted() {
     let answer = error(ErrorCode::VersionMismatch, "I speak 4.0\u{1b}[31m");
     let error = introduced(answer).await.expect_err("a mismatch");
     assert!(matches!(&error, ConnectError::VersionRefused { .. }), "{error:?}");
-    assert_eq!(error.to_string(), "the agent refused protocol 3.10: I speak 4.0\\u{1b}[31m");
+    assert_eq!(error.to_string(), "the agent refused protocol 3.11: I speak 4.0\\u{1b}[31m");
 }
 
 #[tokio::test]

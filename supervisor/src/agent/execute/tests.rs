@@ -13,7 +13,7 @@ use super::super::{Outcome, Refusal};
 use super::*;
 
 fn started() -> Reply {
-    Reply::Started(Started { execution: 7, pid: 42 })
+    Reply::Started(Started { execution: 7, pid: 42, ..Started::default() })
 }
 
 fn result() -> Reply {
@@ -57,7 +57,8 @@ async fn events_arrive_in_order_and_then_nothing() {
     let replies = vec![started(), output("a"), output("b"), result()];
     let (_client, _agent, execution, _stream) = begun(streaming(), replies).await;
     let mut execution = execution.expect("started");
-    assert_eq!(execution.started(), super::Started { execution: 7, pid: 42 });
+    let spilled = super::SpillPaths::default();
+    assert_eq!(*execution.started(), super::Started { execution: 7, pid: 42, spilled });
     for expected in ["a", "b"] {
         let event = execution.next().await.expect("no error");
         assert_eq!(event, Some(Event::Output { stream: OutputStream::Stdout, data: expected.into() }));
@@ -75,7 +76,25 @@ async fn replies_out_of_place_break_the_protocol() {
         vec![result()],
         vec![output("early")],
         vec![Reply::Pong(Pong::default())],
-        vec![Reply::Started(Started { execution: 0, pid: 1 })],
+        vec![Reply::Started(Started { execution: 0, pid: 1, ..Started::default() })],
+        vec![Reply::Started(Started {
+            execution: 7,
+            pid: 1,
+            stdout_path: "run/x".into(),
+            ..Started::default()
+        })],
+        vec![Reply::Started(Started {
+            execution: 7,
+            pid: 1,
+            stderr_path: "/x\0".into(),
+            ..Started::default()
+        })],
+        vec![Reply::Started(Started {
+            execution: 7,
+            pid: 1,
+            stderr_path: vec![b'/'; 5000].into(),
+            ..Started::default()
+        })],
         vec![started(), started()],
         vec![started(), Reply::Pong(Pong::default())],
         vec![started(), output("nobody asked for it")],

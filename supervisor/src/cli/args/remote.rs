@@ -1,6 +1,7 @@
 //! The words of the commands that talk to a server: `create`, `exec`, `put` and so on. Parsed here, carried out
 //! in `cli/remote`.
 
+mod files;
 mod model;
 mod network;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand};
 
+pub use self::files::{GetOptions, LsOptions, MkdirOptions, MvOptions, PutOptions};
 pub use self::model::{McpOptions, PromptOptions};
 pub use self::network::{EgressOptions, NetworkOptions, PortOptions};
 use super::{
@@ -41,6 +43,10 @@ pub enum RemoteCommand {
     Get(On<GetOptions>),
     /// List a directory of a sandbox
     Ls(On<LsOptions>),
+    /// Make a directory in a sandbox
+    Mkdir(On<MkdirOptions>),
+    /// Give a file or a directory of a sandbox another path
+    Mv(On<MvOptions>),
     /// Describe data of a sandbox in few words: JSON, JSON Lines, CSV, Parquet, Excel, SQLite, directories
     Describe(On<DescribeOptions>),
     /// List sandboxes
@@ -63,7 +69,7 @@ pub enum RemoteCommand {
     Timeout(On<TimeoutOptions>),
     /// End sandboxes
     Rm(On<RmOptions>),
-    /// Print what happens to sandboxes, as it happens
+    /// Print what happens to sandboxes, or to the files in a directory of one, as it happens
     Watch(On<WatchOptions>),
     /// Show sandboxes, the pool and how full the host is, every second
     Top(On<TopOptions>),
@@ -181,62 +187,6 @@ pub struct KillOptions {
     pub everyone: bool,
 }
 
-/// Options of `put`.
-#[derive(Debug, Args)]
-pub struct PutOptions {
-    /// The sandbox
-    pub sandbox: String,
-    /// The file to copy; - for standard input
-    pub local: PathBuf,
-    /// Where to, absolute or relative to the user's home
-    pub guest: OsString,
-    /// Refuse when there is something already
-    #[arg(long)]
-    pub no_clobber: bool,
-    /// Write into the file that is there, through links, so that it keeps its owner and permissions; broken off, it
-    /// leaves what had arrived
-    #[arg(long, conflicts_with = "no_clobber")]
-    pub in_place: bool,
-    /// Note a word at the file; repeatable. What was noted before is gone
-    #[arg(long, value_name = "K=V", value_parser = variable)]
-    pub meta: Vec<(String, String)>,
-    #[command(flatten)]
-    pub user: UserOptions,
-    /// Print the written file as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `get`.
-#[derive(Debug, Args)]
-pub struct GetOptions {
-    /// The sandbox
-    pub sandbox: String,
-    /// The file or directory, absolute or relative to the user's home
-    pub guest: OsString,
-    /// Where to; - for standard output
-    pub local: PathBuf,
-    #[command(flatten)]
-    pub user: UserOptions,
-}
-
-/// Options of `ls`.
-#[derive(Debug, Args)]
-pub struct LsOptions {
-    /// The sandbox
-    pub sandbox: String,
-    /// The directory; the user's home when left out
-    pub path: Option<OsString>,
-    /// Also what is in the directories below, so many levels in all
-    #[arg(long, value_name = "LEVELS", default_value_t = 1)]
-    pub depth: u32,
-    #[command(flatten)]
-    pub user: UserOptions,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// Options of `describe`.
 #[derive(Debug, Args)]
 pub struct DescribeOptions {
@@ -315,12 +265,19 @@ pub struct RmOptions {
 pub struct WatchOptions {
     /// Only this sandbox
     pub sandbox: Option<String>,
+    /// In place of what happens to the sandbox: what happens to the files of this directory of it
+    pub path: Option<OsString>,
     /// Only sandboxes with this word about them; repeatable
-    #[arg(long, value_name = "K=V", value_parser = variable)]
+    #[arg(long, value_name = "K=V", value_parser = variable, conflicts_with = "path")]
     pub meta: Vec<(String, String)>,
     /// Begin with the sandboxes that are there
-    #[arg(long)]
+    #[arg(long, conflicts_with = "path")]
     pub existing: bool,
+    /// Also everything below the directories of PATH
+    #[arg(short, long, requires = "path")]
+    pub recursive: bool,
+    #[command(flatten)]
+    pub user: UserOptions,
     /// Print one JSON object a line
     #[arg(long)]
     pub json: bool,

@@ -2,11 +2,13 @@
 //! standard input.
 
 mod end;
+mod machine;
 mod show;
 mod stdin;
 mod view;
 
 pub use self::end::End;
+pub use self::machine::Machine;
 pub use self::show::{show, tell_notes};
 pub use self::stdin::{is_for_the_program, pieces};
-pub use self::view::Execution;
+pub use self::view::{Diagnosis, Execution};

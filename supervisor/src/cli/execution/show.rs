@@ -52,7 +52,12 @@ fn cut(name: &str, output: &Output) -> Option<String> {
     if output.spilled_path.is_empty() {
         note.push_str("; --stream or --output-limit shows more");
     } else {
-        note.push_str(&format!("; `rekindle get` all of it from {}", escape::bytes(&output.spilled_path)));
+        // A spilled file has a bound.
+        let part = match output.total_bytes.saturating_sub(output.spilled_bytes) {
+            0 => "all of it".to_owned(),
+            _ => format!("the first {} of its {} bytes", output.spilled_bytes, output.total_bytes),
+        };
+        note.push_str(&format!("; `rekindle get` {part} from {}", escape::bytes(&output.spilled_path)));
     }
     output.truncated.then_some(note)
 }
@@ -73,5 +78,8 @@ mod tests {
         let kept = Output { spilled_path: bytes::Bytes::from_static(b"/x\x1b/out"), ..lost };
         let note = cut("stdout", &kept).expect("it was cut");
         assert!(note.ends_with("`rekindle get` all of it from /x\\u{1b}/out"), "{note}");
+        let partly = Output { total_bytes: 9, spilled_bytes: 5, ..kept };
+        let note = cut("stdout", &partly).expect("it was cut");
+        assert!(note.ends_with("`rekindle get` the first 5 of its 9 bytes from /x\\u{1b}/out"), "{note}");
     }
 }

@@ -62,13 +62,20 @@ struct Usage {
 
 /// What kind of failure it looks like.
 #[derive(Debug, Serialize)]
-struct Diagnosis {
+pub struct Diagnosis {
     kind: String,
     subject: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     hint: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     near: Vec<String>,
+}
+
+impl From<v1::Diagnosis> for Diagnosis {
+    fn from(from: v1::Diagnosis) -> Self {
+        let v1::Diagnosis { kind, subject, hint, near } = from;
+        Self { kind, subject, hint, near }
+    }
 }
 
 impl Execution {
@@ -85,10 +92,7 @@ impl Execution {
                 cpu_time: seconds(usage.cpu_time),
                 memory_peak_bytes: usage.memory_peak_bytes,
             },
-            diagnosis: from.diagnosis.map(|from| {
-                let v1::Diagnosis { kind, subject, hint, near } = from;
-                Diagnosis { kind, subject, hint, near }
-            }),
+            diagnosis: from.diagnosis.map(Into::into),
             warm_interpreter: from.warm_interpreter,
             replayed: from.replayed,
             turns_left: from.turns_left,

@@ -112,5 +112,13 @@ fn an_archive_with_another_hash_is_refused_and_what_was_there_stays() {
 fn a_host_without_a_network_is_told_how_to_do_it_by_hand() {
     let bench = Bench::new();
     let (error, _) = bench.refused(&bench.release, None);
-    assert!(error.contains("curl: (7)") && error.contains("rekindle setup --from FILE"), "{error}");
+    assert!(error.contains("rekindle setup --from FILE"), "{error}");
+    // From where it is released, whatever mirror was asked.
+    assert!(error.contains("curl: (7)") && error.contains(&format!("download {RELEASES}/")), "{error}");
+}
+
+#[test]
+fn what_curl_says_for_every_try_is_told_once() {
+    assert_eq!(last_words(b"curl: (6) no such host\ncurl: (6) no such host\n"), "curl: (6) no such host");
+    assert_eq!(last_words(b""), "curl did not say why");
 }

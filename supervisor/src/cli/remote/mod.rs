@@ -17,6 +17,8 @@ mod jobs;
 mod kill;
 mod ls;
 mod mcp;
+mod mkdir;
+mod mv;
 mod network;
 mod origin;
 mod pause;
@@ -42,6 +44,7 @@ mod transfer;
 mod usage;
 pub(super) mod view;
 mod watch;
+mod watch_files;
 
 pub(super) use self::connection::connect;
 use super::args::RemoteCommand;
@@ -59,6 +62,8 @@ pub async fn remote(command: RemoteCommand) -> anyhow::Result<u8> {
         RemoteCommand::Put(on) => put::put(connect(&on.server).await?, on.options).await,
         RemoteCommand::Get(on) => get::get(connect(&on.server).await?, on.options).await,
         RemoteCommand::Ls(on) => ls::ls(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Mkdir(on) => mkdir::mkdir(connect(&on.server).await?, on.options).await,
+        RemoteCommand::Mv(on) => mv::mv(connect(&on.server).await?, on.options).await,
         RemoteCommand::Describe(on) => describe::describe(connect(&on.server).await?, on.options).await,
         RemoteCommand::Ps(on) => ps::ps(connect(&on.server).await?, on.options).await,
         RemoteCommand::Inspect(on) => inspect::inspect(connect(&on.server).await?, on.options).await,

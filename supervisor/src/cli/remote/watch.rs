@@ -1,18 +1,21 @@
-//! `rekindle watch`: prints what happens to sandboxes until it is ended.
+//! `rekindle watch`: prints what happens to sandboxes, or to files of one, until it is ended.
 
 use anyhow::bail;
 use rekindle_api::client::Client;
 use rekindle_api::v1::{SandboxEvent, WatchSandboxesRequest};
 
-use super::{escape, print, ps, quantity, refusal, resolve, view};
+use super::{escape, print, ps, quantity, refusal, resolve, view, watch_files};
 use crate::cli::args::WatchOptions;
 
 /// Runs the command.
-pub async fn watch(mut client: Client, options: WatchOptions) -> anyhow::Result<u8> {
+pub async fn watch(mut client: Client, mut options: WatchOptions) -> anyhow::Result<u8> {
     let sandbox = match &options.sandbox {
         Some(text) => resolve::resolve(&mut client, text).await?,
         None => String::new(),
     };
+    if let Some(path) = options.path.take() {
+        return watch_files::watch_files(client, sandbox, path, options).await;
+    }
     let request = WatchSandboxesRequest {
         sandbox,
         metadata: options.meta.into_iter().collect(),

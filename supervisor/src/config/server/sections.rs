@@ -198,7 +198,8 @@ section! {
         /// `"full"` or `"replay"`, `presets` names ready rules (`apt`, `crates`, `github`, `npm`, `pypi`), and `allow` lists rules such as
         /// `{ host = "*.example.com", ports = [443], protocol = "tls" }`, where `protocol` is `"tls"`, `"http"` or `"tcp"`;
         /// `budget` may have `bytes_up`, `bytes_down`, `requests` (of rules for http), `connections`,
-        /// `connections_at_once` and `bytes_per_second`. `record = "NAME"`, of a policy or of one rule for tls or http, records
+        /// `connections_at_once` and `bytes_per_second`, the last two of which are 64 and 50,000,000 under `"full"` where it does not
+        /// say. `record = "NAME"`, of a policy or of one rule for tls or http, records
         /// into a cassette, and `mode = "replay"` with `cassette = "NAME"` answers from one.
         policies: BTreeMap<String, PolicySpec> = BTreeMap::new(), shown "none";
         /// Names that lead to an address and port of the operator's choice instead of what a resolver says, such as

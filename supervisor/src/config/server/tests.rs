@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::network::{Access, Egress};
 
 fn load(file: &str, variables: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
     let dir = tempfile::tempdir().expect("a directory");
@@ -282,6 +283,47 @@ fn the_services_of_the_guide_and_of_the_package_can_be_used_as_they_are() {
         let services: Vec<&String> = loaded.config.gateway.services.keys().collect();
         assert_eq!(services, ["anthropic", "openai", "tickets"], "{path}");
     }
+}
+
+#[test]
+fn the_four_set_ups_of_the_guide_can_be_used_as_they_are() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let guide = std::fs::read_to_string(root.join("docs/guides/network.md")).expect("the guide");
+    let (_, set_ups) = guide.split_once("## Four set-ups\n").expect("the section");
+    let (set_ups, _) = set_ups.split_once("\n## ").expect("the next section");
+    let mut found = Vec::new();
+    for set_up in set_ups.split("\n### ").skip(1) {
+        let (title, text) = set_up.split_once('\n').expect("a title");
+        let text = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect(title);
+        let config = load(text, &[], &[]).unwrap_or_else(|error| panic!("{title}: {error}")).config;
+        assert!(config.auth.tokens.is_some(), "{title}");
+        // What the commands below it name is there.
+        let network = Egress::new(&config.network.policies, &config.network.hosts).expect(title);
+        let words: Vec<&str> = set_up.split_whitespace().collect();
+        let named = |option: &str| {
+            let pairs = words.windows(2).filter(|pair| pair[0] == option);
+            pairs.flat_map(|pair| pair[1].trim_matches('\'').split(',')).collect::<Vec<_>>()
+        };
+        assert!(!named("--network").is_empty(), "{title}");
+        for policy in named("--network") {
+            assert!(network.policy(policy).is_some(), "{title}: {policy}");
+        }
+        for service in named("--gateway").iter().filter_map(|operation| operation.split('/').next()) {
+            assert!(config.gateway.services.contains_key(service), "{title}: {service}");
+        }
+        let modes = config.network.policies.iter().map(|(name, policy)| (name.clone(), policy.mode));
+        found.push((title.to_owned(), modes.collect::<Vec<_>>()));
+    }
+    let expected = [
+        ("A coding task", vec![("coding", Access::Allow)]),
+        ("A research agent", vec![("research", Access::Full)]),
+        ("An evaluation", vec![("evaluation", Access::Replay), ("record", Access::Allow)]),
+        ("An autonomous agent", vec![("autonomous", Access::Allow)]),
+    ];
+    let expected = expected.map(|(title, modes)| {
+        (title.to_owned(), modes.into_iter().map(|(name, mode)| (name.to_owned(), mode)).collect::<Vec<_>>())
+    });
+    assert_eq!(found, expected);
 }
 
 #[test]

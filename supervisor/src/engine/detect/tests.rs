@@ -21,7 +21,7 @@ fn facts(kvm: KvmStatus, firecracker: bool, qemu: Result<FoundQemu, String>) -> 
         version: FirecrackerVersion::MINIMUM,
     };
     let firecracker = if firecracker { Ok(found) } else { Err("no binary\nhint: install it".to_owned()) };
-    HostFacts { kvm, firecracker, qemu }
+    HostFacts { kvm, firecracker, qemu, can_guard: true }
 }
 
 #[test]
@@ -61,10 +61,21 @@ fn a_forced_engine_that_cannot_run_is_an_error_with_a_hint() {
 
 #[test]
 fn a_host_without_any_engine_hears_what_each_lacks() {
-    let error = decide(EngineChoice::Auto, &facts(KvmStatus::NoDevice, true, Err("not found".into())))
-        .expect_err("refused");
-    let text = error.to_string();
-    assert!(text.contains("firecracker: there is no /dev/kvm") && text.contains("qemu: not found"), "{text}");
+    let lacking = facts(KvmStatus::NoDevice, true, Err("not found\nhint: install it".into()));
+    let error = decide(EngineChoice::Auto, &lacking).expect_err("refused");
+    assert_eq!(
+        error.to_string(),
+        "no engine can run here: firecracker: there is no /dev/kvm; qemu: not found\nhint: install it"
+    );
+}
+
+#[test]
+fn a_container_that_may_not_watch_its_monitors_hears_which_capability_to_add() {
+    let bare = |kvm| HostFacts { can_guard: false, ..facts(kvm, true, qemu()) };
+    let error = decide(EngineChoice::Auto, &bare(KvmStatus::NoDevice)).expect_err("refused").to_string();
+    assert!(error.contains("SYS_PTRACE is missing\nhint: give it to the container"), "{error}");
+    // Firecracker's monitors are held by their jail.
+    assert!(decide(EngineChoice::Auto, &bare(KvmStatus::Usable)).is_ok());
 }
 
 #[test]

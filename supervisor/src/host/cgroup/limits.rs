@@ -132,7 +132,7 @@ impl Unenforced {
     pub fn hint(missing: &[Self]) -> &'static str {
         match missing.iter().all(|entry| entry.limit == LimitKind::Io) {
             true => "put the data directory on one local disk, and run as root or with Delegate=yes",
-            false => "run as root, or in a systemd unit with Delegate=yes",
+            false => "run as root, or in a systemd unit with Delegate=yes; a container has to be privileged",
         }
     }
 }

@@ -1,9 +1,7 @@
 //! What a group has used, as its hierarchy counts it.
 
-use serde::Serialize;
-
 /// Figures of one group; `None` where the host does not count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time used, in microseconds.
     pub cpu_usec: Option<u64>,

@@ -1,7 +1,8 @@
 //! The guard's seccomp program: which calls are stopped, asked about or refused.
 //!
 //! `openat` for writing is asked about. Other ways to the same end are refused: a program is told that
-//! `openat2` and `io_uring` do not exist, and falls back to what the guard sees.
+//! `openat2` and `io_uring` do not exist, and falls back to what the guard sees. So are ways to the host's network and
+//! to other processes: a monitor is handed its sockets, and has nobody to look at.
 
 /// The kernel's `AUDIT_ARCH_*` of the architecture this was built for.
 #[cfg(target_arch = "x86_64")]
@@ -19,6 +20,19 @@ const THIRD_ARGUMENT: u32 = 16 + 2 * 8;
 /// Call numbers from here on belong to the x32 convention, which would slip past the list below.
 const X32: u32 = 0x4000_0000;
 
+/// What a namespace of its own would take from a monitor, and no monitor needs.
+const OUTSIDE: [libc::c_long; 9] = [
+    libc::SYS_socket,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_open,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+];
+
 /// Builds the program.
 pub(super) fn build() -> Vec<libc::sock_filter> {
     let writing = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC).cast_unsigned();
@@ -34,6 +48,9 @@ pub(super) fn build() -> Vec<libc::sock_filter> {
     }
     for refused in [libc::SYS_truncate, libc::SYS_open_by_handle_at] {
         program.on_call(refused, errno(libc::EACCES));
+    }
+    for outside in OUTSIDE {
+        program.on_call(outside, errno(libc::EPERM));
     }
     #[cfg(target_arch = "x86_64")]
     {

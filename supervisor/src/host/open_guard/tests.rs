@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::OpenGrant;
+use super::{OpenGrant, may_read_others};
 use crate::host::process::{ProcessSpec, spawn};
 
 async fn shell(script: &str, grants: Vec<OpenGrant>) -> String {
@@ -49,4 +49,33 @@ async fn a_file_without_a_grant_cannot_be_opened_for_writing() {
     assert!(output.starts_with("original"), "{output}");
     assert!(output.contains("ermission denied"), "{output}");
     assert_eq!(fs::read_to_string(&file).expect("readable"), "original");
+}
+
+#[tokio::test]
+async fn a_child_reaches_neither_the_hosts_network_nor_other_processes() {
+    // Somebody listens, so that nothing but the guard refuses.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let port = listener.local_addr().expect("an address").port();
+    let process = spawn(ProcessSpec {
+        program: PathBuf::from("/bin/bash"),
+        args: vec!["-c".into(), format!("exec 7<>/dev/tcp/127.0.0.1/{port} && echo CONNECTED").into()],
+        open_guard: Some(vec![]),
+        ..ProcessSpec::default()
+    })
+    .await
+    .expect("the shell starts");
+    process.wait().await;
+    let output = process.output().text();
+    assert!(output.contains("not permitted") && !output.contains("CONNECTED"), "{output}");
+    let output = shell("unshare --user true && echo LEFT", vec![]).await;
+    assert!(output.contains("not permitted") && !output.contains("LEFT"), "{output}");
+}
+
+#[test]
+fn root_of_an_ordinary_container_may_not_guard_others() {
+    let status = |set: &str| format!("Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t{set}\n");
+    // Docker's own set, and the same with SYS_PTRACE.
+    assert!(!may_read_others(&status("00000000a80425fb")));
+    assert!(may_read_others(&status("00000000a80c25fb")));
+    assert!(!may_read_others("Name:\tx\n"));
 }

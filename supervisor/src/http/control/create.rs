@@ -37,6 +37,7 @@ struct NewSandbox {
     auto_resume: Option<AutoResume>,
     network: Option<NetworkBody>,
     iam: Option<Value>,
+    mcp: Option<Value>,
     volume_mounts: Option<Vec<Value>>,
 }
 
@@ -81,12 +82,15 @@ async fn create(
 
 /// What is asked for, in the service's words.
 fn spec(front: &Front, caller: &Caller, asked: NewSandbox) -> Result<CreateSpec, HttpRefusal> {
-    let given = |value: &Value| value.as_object().is_none_or(|map| !map.is_empty());
+    let given = |value: &Value| !value.is_null() && value.as_object().is_none_or(|map| !map.is_empty());
     if asked.volume_mounts.is_some_and(|mounts| !mounts.is_empty()) {
         return Err(HttpRefusal::not_offered("volumes"));
     }
-    if asked.iam.is_some_and(|iam| !iam.is_null() && given(&iam)) {
+    if asked.iam.as_ref().is_some_and(given) {
         return Err(HttpRefusal::not_offered("identities for workloads (iam)"));
+    }
+    if asked.mcp.as_ref().is_some_and(given) {
+        return Err(HttpRefusal::not_offered("MCP servers inside of sandboxes (mcp)"));
     }
     let auto_resume = asked.auto_resume.and_then(|resume| resume.enabled).unwrap_or(false);
     let at_timeout = match (asked.auto_pause.unwrap_or(false), asked.auto_pause_memory.unwrap_or(true)) {

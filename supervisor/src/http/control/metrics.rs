@@ -48,6 +48,7 @@ pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, query: &str
                 "cpuUsedPct": used,
                 "memUsed": point.memory_bytes,
                 "memTotal": found.limits.memory_bytes,
+                // The guest alone knows either, and is not asked: docs/guides/e2b.md says so.
                 "memCache": 0,
                 "diskUsed": 0,
                 "diskTotal": disk,

@@ -48,12 +48,17 @@ pub(super) async fn handle(front: &Front, request: Request<Body>) -> Response<Bo
     if let Some(sandbox) = route.as_ref().and_then(Route::sandbox) {
         call.record.about(sandbox);
     }
-    let Some(route) = route else {
-        return call.close(Err(absent::refusal(parts.uri.path()).into()));
-    };
     let query = parts.uri.query().unwrap_or_default();
     let Call { caller, .. } = &call;
     let caller = caller.clone();
+    let Some(route) = route else {
+        let path = parts.uri.path();
+        let sandbox = absent::sandbox(path);
+        if let Some(sandbox) = &sandbox {
+            call.record.about(sandbox);
+        }
+        return call.answer(absent::answer(front, &caller, path, sandbox)).await;
+    };
     match route {
         Route::Create => create::answer(front, call, &parts, body).await,
         Route::Get(id) => call.answer(get::answer(front, &caller, &id)).await,

@@ -13,7 +13,8 @@ pub(super) fn event(event: &CodeEvent) -> Bytes {
         CodeEvent::Count(count) => json!({"type": "number_of_executions", "execution_count": count}),
         CodeEvent::Stdout(text) => printed("stdout", text),
         CodeEvent::Stderr(text) => printed("stderr", text),
-        CodeEvent::Error(CodeError { name, value, traceback }) => {
+        // Its clients know no more of an error.
+        CodeEvent::Error(CodeError { name, value, traceback, .. }) => {
             json!({"type": "error", "name": name, "value": value, "traceback": traceback})
         }
         CodeEvent::Result(result) => return shown(result),
@@ -69,7 +70,8 @@ mod tests {
             texts: vec![("text", "a\n\"b\"".into())],
             json: vec![("data", r#"{"a": [1]}"#.into())],
         };
-        let error = CodeError { name: "E".into(), value: "v\n".into(), traceback: "t".into() };
+        let error =
+            CodeError { name: "E".into(), value: "v\n".into(), traceback: "t".into(), diagnosis: None };
         for (told, kind) in [
             (event(&CodeEvent::Count(3)), "number_of_executions"),
             (event(&CodeEvent::Stdout("x\n".into())), "stdout"),

@@ -5,7 +5,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
@@ -40,7 +40,10 @@ impl Cassettes {
         group: Option<u32>,
     ) -> Result<OwnedFd, CassetteError> {
         let failed = |source| CassetteError::File { operation: "share", path: self.root.clone(), source };
-        make(&self.root).and_then(|()| give(&self.root, group, ROOT)).map_err(failed)?;
+        make(&self.root).map_err(failed)?;
+        if let Some(group) = group {
+            give(&self.root, group, ROOT).map_err(failed)?;
+        }
         for name in recorded {
             let place = self.place(name);
             make(&place.dir).map_err(failed)?;
@@ -55,10 +58,11 @@ impl Cassettes {
         name: &CassetteName,
         group: Option<u32>,
     ) -> Result<(), CassetteError> {
+        let Some(group) = group else { return Ok(()) };
         let place = self.place(name);
         let failed = |source| CassetteError::File { operation: "share", path: place.dir.clone(), source };
         let is_theirs = |path: &Path| match fs::symlink_metadata(path) {
-            Ok(facts) => Ok(group.is_none_or(|group| facts.gid() == group)),
+            Ok(facts) => Ok(facts.gid() == group),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
             Err(error) => Err(failed(error)),
         };
@@ -67,8 +71,9 @@ impl Cassettes {
         }
         let opened = || {
             for dir in [&place.dir, &place.blobs()].into_iter().filter(|dir| dir.exists()) {
-                give(dir, group, DIRECTORY)?;
-                for file in fs::read_dir(dir)? {
+                let opened = give(dir, group, DIRECTORY)?;
+                // Through what was opened: whatever is put in its place meanwhile is another.
+                for file in fs::read_dir(format!("/proc/self/fd/{}", opened.as_raw_fd()))? {
                     let file = file?;
                     if file.file_type()?.is_file() {
                         give(&file.path(), group, FILE)?;
@@ -81,10 +86,9 @@ impl Cassettes {
     }
 }
 
-/// Gives what is ours to the group. What a worker has made is its own already, and a file of ours that has another name
-/// somewhere else is none of a cassette's.
-fn give(path: &Path, group: Option<u32>, mode: u32) -> io::Result<()> {
-    let Some(group) = group else { return Ok(()) };
+/// Opens it, and gives what is ours to the group. What a worker has made is its own already, and a file of ours that has
+/// another name somewhere else is none of a cassette's.
+fn give(path: &Path, group: u32, mode: u32) -> io::Result<File> {
     let file = options().read(true).open(path)?;
     let facts = file.metadata()?;
     let ours = facts.uid() == nix::unistd::geteuid().as_raw();
@@ -92,5 +96,5 @@ fn give(path: &Path, group: Option<u32>, mode: u32) -> io::Result<()> {
         std::os::unix::fs::fchown(&file, None, Some(group))?;
         file.set_permissions(Permissions::from_mode(mode))?;
     }
-    Ok(())
+    Ok(file)
 }

@@ -192,6 +192,26 @@ async fn a_tls_client_that_is_denied_gets_the_alert_whatever_it_did_wrong() {
     assert_eq!(bed.resolver.asked.load(Ordering::SeqCst), 0, "a denied name was looked up");
 }
 
+#[tokio::test]
+async fn a_handshake_in_pieces_of_one_byte_is_held_to_its_server_all_the_same() {
+    let bed = bed(None);
+    for (said, reason) in [
+        (hello(Some("evil.example")), DenialReason::ServerNameMismatch),
+        (hello(None), DenialReason::NoServerName),
+    ] {
+        let (mut guest, served) = bed.name("pypi.org", 443).await;
+        for byte in said {
+            guest.write_all(&[byte]).await.unwrap();
+            // The host has looked at it before the next one is there.
+            tokio::task::yield_now().await;
+        }
+        let Verdict::Denied(told) = verdict(&mut guest).await else { panic!("it was let through") };
+        assert_eq!(told.reply, ACCESS_DENIED[..]);
+        assert_eq!(served.await.unwrap().state.denial().expect("a denial").reason, reason);
+    }
+    assert_eq!(bed.resolver.asked.load(Ordering::SeqCst), 0, "it was looked up");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_that_takes_its_time_is_told_in_its_protocol_where_clients_speak_first() {
     let bed = bed(None);

@@ -84,11 +84,27 @@ async fn the_hosts_own_addresses_are_not_dialled() {
 }
 
 #[tokio::test]
-async fn a_name_is_looked_up_once_for_each_connection() {
+async fn the_very_address_that_was_screened_is_dialled_and_the_name_looked_up_once() {
     // The second answer would be the attack: it is never asked for.
-    let resolver = scripted(&[&["203.0.113.1"], &["127.0.0.1"]]);
-    let _ = dialer(&resolver).dial(&target("rebind.example.com"), 9).await;
-    assert_eq!(*resolver.asked.lock().unwrap(), ["rebind.example.com"]);
+    let resolver = scripted(&[&["1.1.1.1"], &["127.0.0.1"]]);
+    let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stand_in = server.local_addr().unwrap();
+    let dialled = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&dialled);
+    let dialer = dialer(&resolver).connecting_by(Arc::new(move |address| {
+        seen.lock().unwrap().push(address);
+        Box::pin(TcpStream::connect(stand_in))
+    }));
+    for connection in 1..=2 {
+        *resolver.asked.lock().unwrap() = Vec::new();
+        dialer.dial(&target("rebind.example.com"), 443).await.expect("the public address is dialled");
+        assert_eq!(*resolver.asked.lock().unwrap(), ["rebind.example.com"]);
+        assert_eq!(*dialled.lock().unwrap(), vec!["1.1.1.1:443".parse().unwrap(); connection]);
+    }
+    // One that has changed before the next connection is screened anew.
+    let changed = dialer.dial(&target("rebind.example.com"), 443).await;
+    assert!(matches!(changed, Err(DialError::Private)), "{changed:?}");
+    assert_eq!(dialled.lock().unwrap().len(), 2, "it was dialled");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Who is told of a sandbox's connections as they end.
 
-use super::ConnectionView;
+use super::{ConnectionView, Journal};
 
 /// Who is told of every connection that has ended, was denied or has failed.
 pub trait Observe: Send + Sync + std::fmt::Debug {
@@ -10,6 +10,8 @@ pub trait Observe: Send + Sync + std::fmt::Debug {
     fn request(&self);
     /// Takes notice of a request to the gateway, whose connection is told besides. Must not wait.
     fn gateway(&self, request: &GatewayRequest<'_>);
+    /// Takes notice of the end of the sandbox. Connections that are still being ended may be told after it. Must not wait.
+    fn ended(&self);
 }
 
 /// What became of a request to the gateway.
@@ -21,4 +23,13 @@ pub struct GatewayRequest<'a> {
     pub outcome: &'a str,
     /// What it cost.
     pub cost: u64,
+}
+
+impl Journal {
+    /// Tells that the sandbox has ended.
+    pub fn ended(&self) {
+        if let Some(observer) = &self.observer {
+            observer.ended();
+        }
+    }
 }

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{InvalidPolicy, Protocol};
 use crate::network::cassette::CassetteName;
 
+/// The port of servers for names. Questions are answered in the sandbox; who brings one to the host goes around that.
+pub(super) const NAMES: u16 = 53;
+
 /// What is let through at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -38,7 +41,13 @@ pub struct PolicySpec {
     pub cassette: Option<CassetteName>,
 }
 
-/// How much of the network one sandbox may use. What is left out has no bound.
+/// Bytes in a second under a policy that is `full` and does not say: 400 Mbit/s.
+pub const FULL_BYTES_PER_SECOND: u64 = 50_000_000;
+/// Connections at a time under a policy that is `full` and does not say.
+pub const FULL_CONNECTIONS_AT_ONCE: u32 = 64;
+
+/// How much of the network one sandbox may use. What is left out has no bound, but for pace and connections at a time
+/// where everything is let through: see [`FULL_BYTES_PER_SECOND`] and [`FULL_CONNECTIONS_AT_ONCE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Budget {
@@ -55,6 +64,20 @@ pub struct Budget {
     pub connections_at_once: Option<u32>,
     /// Bytes in a second, both directions of all connections together.
     pub bytes_per_second: Option<u64>,
+}
+
+impl PolicySpec {
+    /// The budget that counts: who may go everywhere never goes without a pace.
+    pub(super) fn budget_in_force(&self) -> Budget {
+        match self.mode {
+            Access::Full => Budget {
+                connections_at_once: self.budget.connections_at_once.or(Some(FULL_CONNECTIONS_AT_ONCE)),
+                bytes_per_second: self.budget.bytes_per_second.or(Some(FULL_BYTES_PER_SECOND)),
+                ..self.budget
+            },
+            Access::None | Access::Allow | Access::Replay => self.budget,
+        }
+    }
 }
 
 /// A rule as an operator writes it.

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::spec::{FULL_BYTES_PER_SECOND, FULL_CONNECTIONS_AT_ONCE};
 use super::*;
 
 fn rule(host: &str, ports: &[u16], protocol: Protocol) -> RuleSpec {
@@ -82,7 +83,10 @@ fn a_policy_that_cannot_mean_what_it_says_is_refused() {
     assert!(matches!(conflict, Err(InvalidPolicy::Conflict { port: 443, .. })));
     assert!(allow(vec![rule("a.b", &[443], Protocol::Tls), rule("a.b", &[], Protocol::Tls)]).is_ok());
     assert!(matches!(allow(vec![rule("a.b", &[], Protocol::Tcp)]), Err(InvalidPolicy::NoPort { .. })));
-    assert!(matches!(allow(vec![rule("a.b", &[0], Protocol::Tls)]), Err(InvalidPolicy::PortZero { .. })));
+    for port in [0, 53] {
+        let refused = allow(vec![rule("a.b", &[443, port], Protocol::Tcp)]);
+        assert!(matches!(refused, Err(InvalidPolicy::NoSuchPort { .. })), "{port}: {refused:?}");
+    }
     assert!(matches!(allow(vec![rule("127.0.0.1", &[], Protocol::Tls)]), Err(InvalidPolicy::Host { .. })));
     assert!(matches!(allow(vec![rule("*", &[], Protocol::Tls)]), Err(InvalidPolicy::Host { .. })));
     assert_eq!(allow(Vec::new()), Err(InvalidPolicy::Empty));
@@ -168,12 +172,31 @@ fn a_full_policy_has_no_rules_and_no_policy_has_a_budget_of_nothing() {
     assert_eq!(open.budget().bytes_up, Some(1));
     assert_eq!(open.decide(&target("any.example"), 1).unwrap().to_string(), "tcp *:1");
     assert_eq!(spec("mode = \"full\"\npresets = [\"pypi\"]"), Err(InvalidPolicy::Unused));
+    // Names are answered in the sandbox: whoever brings a question here is no program that looks one up.
+    for server in [target("dns.example"), Target::Address("8.8.8.8".parse().unwrap())] {
+        assert_eq!(open.decide(&server, 53).unwrap_err().reason, DenialReason::Port, "{server}");
+        assert!(open.decide(&server, 853).is_ok());
+    }
     for what in
         ["bytes_up", "bytes_down", "requests", "connections", "connections_at_once", "bytes_per_second"]
     {
         let zero = spec(&format!("mode = \"full\"\nbudget = {{ {what} = 0 }}"));
         assert_eq!(zero, Err(InvalidPolicy::Zero { what }));
     }
+}
+
+#[test]
+fn a_policy_that_lets_everything_through_has_a_pace_whatever_it_says() {
+    let budget = |text: &str| *Policy::new("test", &toml::from_str(text).unwrap()).unwrap().budget();
+    let (pace, at_once) = (Some(FULL_BYTES_PER_SECOND), Some(FULL_CONNECTIONS_AT_ONCE));
+    let bounds = Budget { bytes_per_second: pace, connections_at_once: at_once, ..Budget::default() };
+    assert_eq!(budget("mode = \"full\""), bounds);
+    let own = budget("mode = \"full\"\nbudget = { bytes_per_second = 7, requests = 9 }");
+    assert_eq!(own, Budget { bytes_per_second: Some(7), requests: Some(9), ..bounds });
+    let own = budget("mode = \"full\"\nbudget = { connections_at_once = 128 }");
+    assert_eq!(own, Budget { connections_at_once: Some(128), ..bounds });
+    // Where rules say what is let through, the operator has said who it is.
+    assert_eq!(budget("mode = \"allow\"\npresets = [\"npm\"]"), Budget::default());
 }
 
 #[test]

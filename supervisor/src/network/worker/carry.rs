@@ -14,7 +14,7 @@ use super::heard::Heard;
 use crate::network::gate::Gate;
 
 /// Bytes of the guest's that are moved at once.
-const PIECE: usize = 16 * 1024;
+const PIECE: usize = 64 * 1024;
 /// How long the worker may take to tell the last of a connection whose guest is gone.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
@@ -26,7 +26,7 @@ const STUCK: Duration = Duration::from_secs(3700);
 enum End {
     /// As the worker says.
     Told,
-    /// The guest is gone.
+    /// The guest is gone, or stands still.
     GuestGone,
     /// The worker is gone.
     WorkerGone,
@@ -34,8 +34,12 @@ enum End {
     Nonsense(String),
 }
 
-/// Carries one stream to its end. It is reset where the worker is gone, or takes no more.
-pub(in crate::network) async fn carry<S: AsyncRead + AsyncWrite + Unpin>(stream: S, gate: &Gate) {
+/// Carries one stream to its end. It is reset where the worker is gone, or takes no more, and when its sandbox is paused.
+pub(in crate::network) async fn carry<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    gate: &Gate,
+    paused: impl Future<Output = ()>,
+) {
     let Some(via) = &gate.via else { return };
     let Ok((ours, theirs)) = UnixStream::pair() else { return };
     // Held to the end: who starts the next worker waits for what this one has told.
@@ -52,11 +56,16 @@ pub(in crate::network) async fn carry<S: AsyncRead + AsyncWrite + Unpin>(stream:
         }
     };
     let ended = tokio::select! {
+        // First: one that is paused by now has asked nothing.
+        biased;
+        () = paused => End::GuestGone,
         ended = listen(&mut from_worker, &mut to_guest, &mut heard) => ended,
         ended = speaking => ended,
     };
     let ended = match ended {
         End::GuestGone => {
+            // One that stands still finds its end when it goes on, however long the worker takes.
+            drop((from_guest, to_guest));
             // The worker sees that it is gone, and what has moved until then is still told.
             drop(to_worker);
             let mut nobody = tokio::io::sink();

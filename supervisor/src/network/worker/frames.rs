@@ -65,14 +65,16 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     /// The next one. A sender that is gone is an error.
     pub(super) async fn next(&mut self) -> io::Result<(Kind, BytesMut)> {
         loop {
+            let mut missing = HEAD;
             if let Some(head) = self.read.first_chunk::<HEAD>() {
                 let (kind, length) = read_head(*head)?;
                 if self.read.len() >= HEAD + length {
                     self.read.advance(HEAD);
                     return Ok((kind, self.read.split_to(length)));
                 }
+                missing = HEAD + length - self.read.len();
             }
-            self.read.reserve(MAX / 4);
+            self.read.reserve(missing.max(MAX / 4));
             if self.from.read_buf(&mut self.read).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

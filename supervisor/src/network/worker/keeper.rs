@@ -104,6 +104,7 @@ impl GateSource {
 pub(super) enum Wish {
     Stream { gate: u64, source: GateSource, socket: OwnedFd },
     Policy { gate: u64, source: GateSource, done: oneshot::Sender<()> },
+    Cut { gate: u64 },
     Forget { gate: u64 },
     Distrust { nonsense: String },
 }
@@ -184,6 +185,11 @@ impl Via {
         Some(place)
     }
 
+    /// Has the worker end all connections that there are, also those in which it waits for a server.
+    pub(in crate::network) fn cut(&self) {
+        let _ = self.worker.wishes.send(Wish::Cut { gate: self.gate });
+    }
+
     /// Has the worker replaced, which says what none of ours does.
     pub(super) fn distrust(&self, nonsense: String) {
         let _ = self.worker.wishes.send(Wish::Distrust { nonsense });
@@ -261,6 +267,8 @@ impl Keeper {
     }
 
     async fn start(&self) -> Result<Running, WorkerError> {
+        let (trusted, cassettes) =
+            self.egress.hand_over(user::group()).map_err(WorkerError::Cassettes)?.unzip();
         let (ours, theirs) = UnixStream::pair().map_err(WorkerError::Channel)?;
         let theirs = OwnedFd::from(theirs.into_std().map_err(WorkerError::Channel)?);
         let args = ["network-worker".to_owned(), format!("--control={}", theirs.as_raw_fd())];
@@ -279,11 +287,6 @@ impl Keeper {
         let secrets = self.gateway.changes();
         let mut control = Control::new(ours, MAX_ANSWER);
         let hosts = self.egress.dialer.hosts().iter().map(|(name, address)| (name.clone(), *address));
-        let (trusted, cassettes) =
-            match self.egress.hand_over(user::group()).map_err(WorkerError::Cassettes)? {
-                Some((trusted, cassettes)) => (Some(trusted), Some(cassettes)),
-                None => (None, None),
-            };
         let setup = Order::Setup { hosts: hosts.collect(), gateway: self.gateway.hand_over(), trusted };
         let ready = async {
             control.send(&setup, cassettes).await?;

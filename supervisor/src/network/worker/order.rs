@@ -26,7 +26,9 @@ pub(super) enum Order {
     Policy { gate: u64, policy: Policy, number: u64 },
     /// A connection of it. Its socket comes with this.
     Stream { gate: u64 },
-    /// It is over, and so are its connections once their sockets are.
+    /// It stands still: all its connections end.
+    Cut { gate: u64 },
+    /// It is over, and so are its connections.
     Forget { gate: u64 },
 }
 

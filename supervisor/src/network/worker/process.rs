@@ -14,7 +14,7 @@ use super::control::Control;
 use super::guest::Guest;
 use super::order::{Answer, GateSetup, Order};
 use super::teller::Teller;
-use crate::host::open_files;
+use crate::host::{core_dumps, open_files};
 use crate::network::cassette::Cassettes;
 use crate::network::certificates;
 use crate::network::connection;
@@ -58,7 +58,7 @@ pub enum ProcessError {
 pub async fn run(descriptor: RawFd) -> Result<(), ProcessError> {
     prctl::set_name(c"rekindle-net").map_err(|error| ProcessError::Guard(error.into()))?;
     // Nobody but root may look into a process with keys in it, whoever it runs as.
-    prctl::set_dumpable(false).map_err(|error| ProcessError::Guard(error.into()))?;
+    core_dumps::forbid().map_err(ProcessError::Guard)?;
     // What it records is its group's, as which the next worker comes, and nobody else's.
     umask(Mode::S_IRWXO);
     if let Err(error) = open_files::raise() {
@@ -139,18 +139,33 @@ impl Desk {
                 let socket = socket.and_then(|socket| UnixStream::from_std(socket).ok());
                 if let (Some(gate), Some(socket)) = (self.gates.get(&gate), socket) {
                     let teller = Arc::new(Teller::new(socket));
-                    tokio::spawn(serve(gate.telling(Arc::clone(&teller)), teller));
+                    let gate = gate.telling(Arc::clone(&teller));
+                    // From here on, and not from when its task begins: the order to cut it may come before that.
+                    if let Some(cut) = gate.until_paused() {
+                        tokio::spawn(serve(gate, teller, cut));
+                    }
+                }
+            }
+            Order::Cut { gate } => {
+                if let Some(gate) = self.gates.get(&gate) {
+                    gate.cut();
                 }
             }
             Order::Forget { gate } => {
-                self.gates.remove(&gate);
+                if let Some(gate) = self.gates.remove(&gate) {
+                    gate.cut();
+                }
             }
         }
         None
     }
 }
 
-async fn serve(gate: Gate, teller: Arc<Teller>) {
-    connection::serve(Guest::new(Arc::clone(&teller)), &gate).await;
+async fn serve(gate: Gate, teller: Arc<Teller>, cut: impl Future<Output = ()>) {
+    tokio::select! {
+        () = connection::serve(Guest::new(Arc::clone(&teller)), &gate) => {}
+        // What it waits for may be a server that says nothing or takes nothing.
+        () = cut => {}
+    }
     teller.finish().await;
 }

@@ -88,6 +88,10 @@ impl Running {
                 Ok(())
             }
             Wish::Distrust { nonsense } => Err(Over::Nonsense { nonsense }),
+            Wish::Cut { gate } => match self.told.contains(&gate) {
+                true => self.say(&Order::Cut { gate }, None).await,
+                false => Ok(()),
+            },
             Wish::Forget { gate } => match self.told.remove(&gate) {
                 true => self.say(&Order::Forget { gate }, None).await,
                 false => Ok(()),

@@ -13,12 +13,12 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::event::Event;
-use super::frames::{Kind, head};
+use super::frames::{self, Kind, head};
 use crate::network::journal::{CassetteTrouble, ConnectionState, ConnectionView, GatewayRequest};
 use crate::network::traffic::Traffic;
 
 /// Bytes for the guest that wait to be flushed.
-pub(super) const WAITING: usize = 32 * 1024;
+pub(super) const WAITING: usize = frames::MAX;
 /// How long the supervisor may take to hear the last of it.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 

@@ -1,10 +1,12 @@
 """What the program that describes data says of data, and of what is none. Run by the tests beside it."""
 
+import ast
 import base64
 import gzip
 import json
 import os
 import resource
+import shutil
 import sqlite3
 import struct
 import subprocess
@@ -12,6 +14,7 @@ import sys
 import tempfile
 import unittest
 import zipfile
+from unittest import mock
 
 PROGRAM = os.environ["DESCRIBE_PROGRAM"]
 MEMORY = 512 << 20
@@ -50,6 +53,15 @@ class Case(unittest.TestCase):
     def one(self, name, content, **options):
         text, structure = self.ask(self.write(name, content), **options)
         return text, structure["files"][0]
+
+
+class Parts(unittest.TestCase):
+    def test_no_part_takes_a_name_of_another(self):
+        with open(PROGRAM) as file:
+            parsed = ast.parse(file.read())
+        names = [one.name for one in parsed.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+        names += [target.id for one in parsed.body if isinstance(one, ast.Assign) for target in one.targets]
+        self.assertEqual(sorted(names), sorted(set(names)))
 
 
 class Json(Case):
@@ -236,6 +248,26 @@ class Tables(Case):
             self.one("b.parquet", b"PAR1" + broken + struct.pack("<I", len(footer)) + b"PAR1")
         _, about = self.one("c.parquet", content[:-3])
         self.assertTrue(about["error"])
+
+    def test_files_of_real_writers(self):
+        for name in ("orders.parquet", "customers.parquet", "stock.xlsx"):
+            shutil.copy(os.path.join(os.environ["FIXTURES"], name), name)
+        # Without the library that looks at values, wherever these tests run.
+        os.mkdir("pyarrow")
+        self.write("pyarrow/__init__.py", "raise ImportError")
+        with mock.patch.dict(os.environ, {"PYTHONPATH": os.getcwd()}):
+            text, structure = self.ask("orders.parquet", "customers.parquet", "stock.xlsx")
+        orders, customers, stock = structure["files"]
+        self.assertEqual((orders["records"], orders["row_groups"], customers["records"]), (300, 3, 60))
+        self.assertEqual(orders["columns"]["customer_id"], {"type": "int", "nulls": 0, "min": 0, "max": 59})
+        self.assertEqual(orders["columns"]["price"], {"type": "float", "nulls": 3, "min": 0.25, "max": 74.75})
+        self.assertEqual(orders["columns"]["day"]["max"], "2024-10-26")
+        self.assertEqual(customers["columns"]["city"], {"type": "string", "nulls": 0, "min": "Oslo", "max": "Rome"})
+        self.assertIn("only its footer was read", text)
+        fields = stock["tables"][0]["values"]["fields"]
+        self.assertEqual([table["name"] for table in stock["tables"]], ["Stock", "Notes"])
+        self.assertEqual((fields["customer_id"]["max"], fields["count"]["nulls"], fields["sku"]["unique"]), (39, 5, True))
+        self.assertEqual((fields["since"]["first"], fields["since"]["last"]), ("2024-02-01", "2024-03-11"))
 
     def test_columns_that_belong_together_are_found(self):
         self.write("customers.csv", "id,mail\n" + "".join(f"{n},m{n}@x.org\n" for n in range(20_000)))

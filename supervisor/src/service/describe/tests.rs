@@ -98,14 +98,38 @@ fn paths_travel_as_bytes() {
 /// The program under its own tests, with this machine's Python: hostile files, bounds, what it finds, `load_data.py`.
 #[test]
 fn the_program_says_what_is_in_data() {
-    let python = Command::new("python3").arg("-V").stdout(Stdio::null()).status();
-    if !python.is_ok_and(|status| status.success()) {
+    if !python(&["-V"]) {
         rekindle_test_support::skip!("there is no python3 here");
     }
+    run_tests("program_tests.py");
+}
+
+#[test]
+fn values_of_parquet_and_excel_files_are_looked_at_and_loaded_where_their_libraries_are() {
+    if !python(&["-c", "import openpyxl, pandas, pyarrow.parquet"]) {
+        rekindle_test_support::skip!("python3 has no pandas, pyarrow and openpyxl here");
+    }
+    run_tests("program_values_tests.py");
+}
+
+fn python(words: &[&str]) -> bool {
+    let ran = Command::new("python3").args(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    ran.is_ok_and(|status| status.success())
+}
+
+fn run_tests(name: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let (program, tests) = (dir.path().join("describe.py"), dir.path().join("program_tests.py"));
+    let program = dir.path().join("describe.py");
     std::fs::write(&program, PROGRAM).unwrap();
-    std::fs::write(&tests, include_str!("program_tests.py")).unwrap();
-    let ran = Command::new("python3").arg(&tests).env("DESCRIBE_PROGRAM", &program).output().unwrap();
+    for (name, source) in [
+        ("program_tests.py", include_str!("program_tests.py")),
+        ("program_values_tests.py", include_str!("program_values_tests.py")),
+    ] {
+        std::fs::write(dir.path().join(name), source).unwrap();
+    }
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/src/service/describe/fixtures");
+    let mut tests = Command::new("python3");
+    tests.arg("-B").arg(dir.path().join(name)).env("DESCRIBE_PROGRAM", &program).env("FIXTURES", fixtures);
+    let ran = tests.output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::job::Job;
 use super::tail::{Counts, Next};
-use crate::agent::OutputStream;
+use crate::agent::{OutputStream, SpillPaths};
 use crate::service::caller::Caller;
 use crate::service::error::ServiceError;
 use crate::service::execute::Executed;
@@ -118,6 +118,12 @@ impl Attachment {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.job.pid
+    }
+
+    /// Where in the sandbox all of its output is: what is missed here can be read there.
+    #[must_use]
+    pub fn spilled(&self) -> SpillPaths {
+        self.job.spilled(&self.job.progress())
     }
 
     /// It has a terminal.

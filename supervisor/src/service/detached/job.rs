@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::hold::Holds;
 use super::jobs::Cut;
 use super::tail::{TAIL_BYTES, Tail};
-use crate::agent::{Event, Execution, Finished, Outcome, Output};
+use crate::agent::{Event, Execution, Finished, Outcome, Output, SpillPaths};
 use crate::service::call::Call;
 use crate::service::error::{ErrorKind, ServiceError};
 use crate::service::execute::Executed;
@@ -36,6 +36,8 @@ pub(in crate::service) struct Job {
     pub(super) pid: u32,
     /// The agent's name for it.
     pub(super) number: u64,
+    /// Where its output is kept while it runs.
+    spilled: SpillPaths,
     pub(super) terminal: bool,
     pub(super) tag: Option<String>,
     /// It is the server's own.
@@ -104,6 +106,8 @@ pub struct JobView {
     pub takes_input: bool,
     /// It has a terminal.
     pub terminal: bool,
+    /// Where in the sandbox its output is.
+    pub spilled: SpillPaths,
 }
 
 /// A program that was started, for [`Job::start`].
@@ -130,13 +134,14 @@ impl Job {
     ) -> (Arc<Self>, T, oneshot::Sender<Cut>) {
         let Started { id, mut execution, mut call, subject, spec, terminal, tag, hidden, place } = started;
         call.detach(lifetime, !hidden);
-        let told = execution.started();
+        let told = execution.started().clone();
         let input = execution.take_stdin().map(|writer| LiveInput::new(writer, call.fed()));
         let progress = Progress { takes_input: input.is_some(), ..Progress::default() };
         let job = Arc::new(Self {
             id,
             pid: told.pid,
             number: told.execution,
+            spilled: told.spilled,
             terminal,
             tag,
             hidden,
@@ -280,6 +285,26 @@ impl Job {
         if self.progress().verdict.is_some() { Err(ServiceError::ExecutionEnded) } else { Ok(()) }
     }
 
+    /// Waits until its program has printed something or has ended, at most so long after its start.
+    pub(super) async fn first_words(&self, within: Duration) {
+        let mut news = self.news();
+        let said = async {
+            loop {
+                {
+                    let progress = self.progress();
+                    if progress.verdict.is_some() || progress.tail.printed().total() > 0 {
+                        return;
+                    }
+                }
+                // The job has the other end.
+                if news.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let _ = timeout_at(self.started + within, said).await;
+    }
+
     /// Waits for the end.
     pub(super) async fn ended(&self) -> Verdict {
         let mut news = self.news();
@@ -347,6 +372,19 @@ impl Job {
             stderr_bytes: printed.stderr,
             takes_input: progress.takes_input,
             terminal: self.terminal,
+            spilled: self.spilled(&progress),
+        }
+    }
+
+    /// Where in the sandbox its output is: what the agent said at the start while it runs, and its result after that.
+    pub(super) fn spilled(&self, progress: &Progress) -> SpillPaths {
+        match &progress.verdict {
+            None => self.spilled.clone(),
+            Some(Ok(executed)) => {
+                let Finished { stdout, stderr, .. } = &*executed.finished;
+                SpillPaths { stdout: stdout.spilled_path.clone(), stderr: stderr.spilled_path.clone() }
+            }
+            Some(Err(_)) => SpillPaths::default(),
         }
     }
 }

@@ -1,4 +1,8 @@
-//! Names of installed packages, and of time zones, that are like one that is not there.
+//! Names of installed packages, of modules and of time zones that are like one that is not there.
+
+mod standard;
+
+use self::standard::{NODE, PYTHON};
 
 /// Names that are told.
 const MOST: usize = 3;
@@ -24,6 +28,9 @@ const MODULES: [(&str, &str); 16] = [
     ("yaml", "pyyaml"),
 ];
 
+/// Commands that are not called as their npm package is.
+const COMMANDS: [(&str, &str); 1] = [("tsc", "typescript")];
+
 /// The package that has this module, where it is called otherwise.
 pub(super) fn package_of(module: &str) -> Option<&'static str> {
     let top = module.split('.').next()?;
@@ -35,23 +42,48 @@ pub(super) fn installed(packages: &[String]) -> impl Iterator<Item = &str> {
     packages.iter().filter_map(|package| package.strip_prefix("pip:")).filter_map(name)
 }
 
-/// Python modules of an image that may have been meant.
+/// The npm packages of an image, which are installed globally. An image that was made before they were listed has none.
+pub(super) fn installed_npm(packages: &[String]) -> impl Iterator<Item = &str> {
+    packages.iter().filter_map(|package| package.strip_prefix("npm:")).filter_map(name)
+}
+
+/// Python modules that may have been meant: of packages of the image, or else of the standard library.
 pub(super) fn modules(module: &str, packages: &[String]) -> Vec<String> {
     let top = module.split('.').next().unwrap_or(module);
+    let there = |package: &str| installed(packages).any(|installed| normal(installed) == normal(package));
     // A package that is there, by its own name instead of its module's.
     let own = MODULES.into_iter().find(|(_, package)| normal(package) == normal(top));
     if let Some((module, package)) = own
-        && installed(packages).any(|name| normal(name) == normal(package))
+        && there(package)
     {
         return vec![module.to_owned()];
     }
-    nearest(top, installed(packages))
+    let called = MODULES.into_iter().filter(|(_, package)| there(package)).map(|(module, _)| module);
+    let found = nearest(top, installed(packages).chain(called));
+    // Many of the language's own are called nearly like something else.
+    if found.is_empty() { nearest(top, PYTHON.into_iter()) } else { found }
 }
 
-/// Debian packages of an image that are called nearly so.
+/// Node modules that may have been meant: Node's own, or global packages of the image.
+pub(super) fn node_modules(module: &str, packages: &[String]) -> Vec<String> {
+    let module = module.strip_prefix("node:").unwrap_or(module);
+    nearest(package_of_node(module), NODE.into_iter().chain(installed_npm(packages)))
+}
+
+/// The package of a module: `lodash` of `lodash/fp`, `@a/b` of `@a/b/c`.
+pub(super) fn package_of_node(module: &str) -> &str {
+    let parts = if module.starts_with('@') { 2 } else { 1 };
+    module.match_indices('/').nth(parts - 1).map_or(module, |(at, _)| &module[..at])
+}
+
+/// Packages of an image, Debian's and npm's, that are called nearly so.
 pub(super) fn commands(command: &str, packages: &[String]) -> Vec<String> {
     let command = command.rsplit('/').next().unwrap_or(command);
-    nearest(command, packages.iter().filter(|package| !package.starts_with("pip:")).filter_map(|p| name(p)))
+    let debian =
+        packages.iter().filter(|package| !package.starts_with("pip:") && !package.starts_with("npm:"));
+    let called =
+        |package| COMMANDS.into_iter().find(|(_, own)| *own == package).map_or(package, |(name, _)| name);
+    nearest(command, debian.filter_map(|package| name(package)).chain(installed_npm(packages).map(called)))
 }
 
 /// Time zones that may have been meant: their cities are called nearly so, in whichever part of the world, or they are in
@@ -138,6 +170,32 @@ mod tests {
             assert!(modules(strange, &there).is_empty(), "{strange}");
         }
         assert_eq!(commands("/usr/bin/gti", &there), ["git"]);
+    }
+
+    #[test]
+    fn what_a_language_has_by_itself_may_have_been_meant_too() {
+        let nothing = packages(&[]);
+        for (wrong, right) in [("jsno", "json"), ("maths", "math"), ("subproces.run", "subprocess")] {
+            assert_eq!(modules(wrong, &nothing), [right], "{wrong}");
+        }
+        assert_eq!(modules("sklern", &packages(&["pip:scikit-learn"])), ["sklearn"]);
+        assert!(modules("scipy", &nothing).is_empty());
+        for (wrong, right) in [("fss", "fs"), ("node:crypt", "crypto"), ("htps/x", "https")] {
+            assert_eq!(node_modules(wrong, &nothing), [right], "{wrong}");
+        }
+    }
+
+    #[test]
+    fn npm_packages_are_modules_and_commands_and_no_python() {
+        let there = packages(&["git", "npm:typescript", "npm:pnpm", "npm:@types/node"]);
+        assert_eq!(node_modules("typescritp", &there), ["typescript"]);
+        assert_eq!(node_modules("@type/node/fs", &there), ["@types/node"]);
+        assert_eq!(commands("pnmp", &there), ["pnpm"]);
+        assert_eq!(commands("tcs", &there), ["tsc"]);
+        assert!(modules("typescritp", &there).is_empty());
+        for (module, package) in [("a/b", "a"), ("@a/b/c", "@a/b"), ("@a", "@a"), ("", ""), ("a", "a")] {
+            assert_eq!(package_of_node(module), package);
+        }
     }
 
     #[test]

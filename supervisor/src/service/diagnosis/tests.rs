@@ -99,6 +99,36 @@ fn a_missing_module_comes_with_what_is_there() {
 }
 
 #[test]
+fn a_missing_module_of_node_comes_with_what_is_there_too() {
+    let packages: Vec<String> =
+        ["node v24.19.0", "npm:npm 11.6.2", "npm:typescript 5.9.3"].map(str::to_owned).into();
+    let missing = |module: &str, packages: &[String]| {
+        let mut ended = finished(Outcome::Exited(1), Some((DiagnosisKind::MissingModule, module, "")));
+        ended.diagnosis.as_mut().expect("a guess").language = Some(GuessLanguage::Node);
+        let found = diagnose(&ended, &NetworkSummary::default(), packages).expect("a diagnosis");
+        (found.near, found.hint)
+    };
+    let (near, hint) = missing("typescritp", &packages);
+    assert_eq!(near, ["typescript"]);
+    assert_eq!(
+        hint,
+        "it is not installed; near it are typescript; besides Node's own modules there are, in \
+         /usr/local/lib/node_modules, npm, typescript"
+    );
+    let (near, hint) = missing("typescript/lib/x", &packages);
+    assert!(
+        near == ["typescript"] && hint.ends_with("use /usr/local/lib/node_modules/typescript/lib/x"),
+        "{hint}"
+    );
+    let (near, hint) = missing("./helper", &packages);
+    assert!(near.is_empty() && hint.starts_with("there is no such file"), "{hint}");
+    // An image that was made before they were listed.
+    let (near, hint) = missing("fss", &["pip:numpy 2.4.6".to_owned()]);
+    assert_eq!(near, ["fs"]);
+    assert_eq!(hint, "it is not installed; near it are fs; use what Node itself has, or write it");
+}
+
+#[test]
 fn a_guess_about_a_program_that_ended_well_is_believed_only_where_it_can_be_true() {
     let well = |kind| code(&finished(Outcome::Exited(0), Some((kind, "x", ""))));
     assert_eq!(well(DiagnosisKind::EmptyOutput), Some(("empty_output", "x".to_owned())));

@@ -98,6 +98,20 @@ fn keys_are_bounded_in_number_too() {
 }
 
 #[test]
+fn what_a_tenant_created_is_bounded_in_number_and_bytes() {
+    let mut keys = Keys::<SandboxId>::default();
+    for number in 0..SandboxId::REMEMBERED + 3 {
+        let key = number.to_string();
+        let Ok(Place::First(slot)) = keys.place(&key, &program("a")) else { panic!("{key} is not free") };
+        let result = Ok(SandboxId::random().expect("an id"));
+        keys.settle(&Settled { key: &key, run: slot.run, result: &result });
+        assert!(keys.result_bytes <= SandboxId::MAX_RESULT_BYTES);
+    }
+    assert!(matches!(keys.place("3", &program("a")), Ok(Place::Later(_))), "it is remembered");
+    assert!(matches!(keys.place("2", &program("a")), Ok(Place::First(_))), "it made room");
+}
+
+#[test]
 fn parts_of_a_request_cannot_be_shifted_into_each_other() {
     assert_ne!(Fingerprint::of([b"ab", b"c"]), Fingerprint::of([b"a", b"bc"]));
 }

@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 
 use super::driver::Driver;
 use super::language::CodeLanguage;
+use crate::agent::GuestUser;
 use crate::service::error::ServiceError;
 use crate::service::id::ExecutionId;
 
@@ -35,6 +36,8 @@ pub(super) struct Context {
     pub places: Arc<Semaphore>,
     /// Nobody can name it any more.
     removed: AtomicBool,
+    /// Its program is root's, since nobody else may enter its directory.
+    root: AtomicBool,
     /// The program that runs, for those who must reach it while somebody else has the slot.
     program: Mutex<Option<ExecutionId>>,
 }
@@ -57,6 +60,7 @@ impl Context {
             slot: Arc::default(),
             places: Arc::new(Semaphore::new(MAX_RUNS)),
             removed: AtomicBool::new(false),
+            root: AtomicBool::new(false),
             program: Mutex::new(None),
         })
     }
@@ -73,6 +77,16 @@ impl Context {
     /// Takes the program away: who has the slot finds that it is no longer the context's.
     pub(super) fn take_program(&self) -> Option<ExecutionId> {
         self.program.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whose its program is.
+    pub(super) fn user(&self) -> GuestUser {
+        if self.root.load(Ordering::Acquire) { GuestUser::Root } else { GuestUser::User }
+    }
+
+    /// From here on its programs are root's.
+    pub(super) fn set_root(&self) {
+        self.root.store(true, Ordering::Release);
     }
 
     /// From here on no run begins in it.

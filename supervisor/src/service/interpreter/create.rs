@@ -4,12 +4,14 @@ use super::context::ContextView;
 use super::contexts::HOME;
 use super::driver::Driver;
 use super::language::CodeLanguage;
+use crate::agent::GuestUser;
 use crate::service::caller::{Caller, Scope};
-use crate::service::error::ServiceError;
+use crate::service::error::{ErrorKind, ServiceError};
 use crate::service::registry::Service;
 
 impl Service {
-    /// Makes a context whose code begins in `cwd`, or in the user's home.
+    /// Makes a context whose code begins in `cwd`, or in the user's home. Where the sandbox's user may not enter that
+    /// directory and the caller may be root, the context is root's, for as long as it lives.
     ///
     /// # Errors
     /// See [`ServiceError`]; there is no context then.
@@ -27,7 +29,17 @@ impl Service {
         // Whoever gives up now has no name for it.
         let forget = Undo(Some(|| drop(alive.lock().contexts.remove(&context.view.id))));
         let mut slot = context.slot.lock().await;
-        slot.driver = Some(Driver::start((self, caller, sandbox), &context).await?);
+        let start = || Driver::start((self, caller, sandbox), &context);
+        slot.driver = Some(match start().await {
+            Err(error)
+                if error.kind() == ErrorKind::PermissionDenied
+                    && alive.check_user(caller, GuestUser::Root).is_ok() =>
+            {
+                context.set_root();
+                start().await?
+            }
+            started => started?,
+        });
         forget.keep();
         Ok(context.view.clone())
     }

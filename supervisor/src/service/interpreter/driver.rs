@@ -1,6 +1,7 @@
 //! A context's program while it runs: asked to run code, read from, interrupted, ended.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -9,7 +10,7 @@ use tokio::time::timeout;
 use super::context::Context;
 use super::events::{CodeError, CodeEvent, Said, read};
 use super::frames::{Frame, Frames, Text};
-use crate::agent::{ExecutionClock, GuestUser, Outcome, OutputStream};
+use crate::agent::{ExecutionClock, Finished, Outcome, OutputStream};
 use crate::network::NetworkSummary;
 use crate::service::caller::Caller;
 use crate::service::detached::{AttachEvent, Attachment, DetachedSpec};
@@ -61,8 +62,8 @@ pub(super) enum Told {
     Event(CodeEvent),
     /// The run is over.
     Over,
-    /// The program is, and this is why.
-    Died(CodeError),
+    /// The program is, and this is how.
+    Died(Arc<Finished>),
 }
 
 impl Driver {
@@ -74,7 +75,7 @@ impl Driver {
         let language = context.view.language;
         let program = ExecuteSpec {
             program: language.program(),
-            user: GuestUser::User,
+            user: context.user(),
             plain_interpreter: false,
             env: BTreeMap::new(),
             cwd: context.view.cwd.clone(),
@@ -148,8 +149,8 @@ impl Driver {
                 self.attached.set_held(false);
                 return Ok(Told::Over);
             }
-            if let Some(error) = self.read().await? {
-                return Ok(Told::Died(error));
+            if let Some(finished) = self.read().await? {
+                return Ok(Told::Died(finished));
             }
         }
     }
@@ -164,13 +165,13 @@ impl Driver {
         Ok(())
     }
 
-    /// Reads what there is next; an error means that the program has ended.
-    async fn read(&mut self) -> Result<Option<CodeError>, ServiceError> {
+    /// Reads what there is next; its end, and an error, mean that the program has ended.
+    async fn read(&mut self) -> Result<Option<Arc<Finished>>, ServiceError> {
         self.bound_large().await;
         match self.attached.next().await? {
             Some(AttachEvent::Output { stream, data }) => self.take(stream, &data),
             Some(AttachEvent::Missed { stdout, stderr }) => self.missed(stdout.saturating_add(stderr)),
-            Some(AttachEvent::Finished(executed)) => return Ok(Some(died(executed.finished.outcome))),
+            Some(AttachEvent::Finished(executed)) => return Ok(Some(executed.finished)),
             None => return Err(ServiceError::ExecutionEnded),
         }
         Ok(None)
@@ -285,7 +286,7 @@ fn note(text: &str) -> CodeEvent {
 }
 
 /// What is said of a program that has ended.
-fn died(outcome: Outcome) -> CodeError {
+pub(super) fn died(outcome: Outcome) -> CodeError {
     let how = match outcome {
         Outcome::Exited(code) => format!("ended with exit code {code}"),
         Outcome::Signaled(signal) => format!("was ended by signal {signal}"),
@@ -294,5 +295,5 @@ fn died(outcome: Outcome) -> CodeError {
     };
     let value =
         format!("the context's process {how}; what was defined is gone, and the next run begins anew");
-    CodeError { name: "ContextEnded".to_owned(), value, traceback: String::new() }
+    CodeError { name: "ContextEnded".to_owned(), value, ..CodeError::default() }
 }

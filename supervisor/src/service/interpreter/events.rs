@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::service::diagnosis::Diagnosis;
+
 /// What a run tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CodeEvent {
@@ -19,7 +21,7 @@ pub enum CodeEvent {
 }
 
 /// Why code failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CodeError {
     /// The kind of error, in the words of the language.
     pub name: String,
@@ -27,6 +29,8 @@ pub struct CodeError {
     pub value: String,
     /// Where it came from.
     pub traceback: String,
+    /// What went wrong, in the codes that executions have too.
+    pub diagnosis: Option<Diagnosis>,
 }
 
 /// A value in all the forms that it has. Images are base64.
@@ -97,6 +101,7 @@ pub(super) fn read(bytes: &[u8]) -> Said {
                 name: name.unwrap_or_default(),
                 value: value.unwrap_or_default(),
                 traceback: traceback.unwrap_or_default(),
+                diagnosis: None,
             }))
         }
         _ => Said::Nothing,
@@ -148,7 +153,7 @@ mod tests {
         {
             assert_eq!(read(wrong.as_bytes()), Said::Nothing, "{wrong}");
         }
-        let error = CodeError { name: "E".into(), value: "v".into(), traceback: String::new() };
+        let error = CodeError { name: "E".into(), value: "v".into(), ..CodeError::default() };
         let message = br#"{"type":"error","name":"E","value":"v"}"#;
         assert_eq!(read(message), Said::Event(CodeEvent::Error(error)));
     }

@@ -13,6 +13,7 @@ use super::events::{CodeError, CodeEvent};
 use super::language::CodeLanguage;
 use crate::service::call::Call;
 use crate::service::caller::{Caller, Scope};
+use crate::service::diagnosis::code::{diagnose_code, diagnose_context};
 use crate::service::error::ServiceError;
 use crate::service::program::environment;
 use crate::service::registry::Service;
@@ -43,7 +44,15 @@ pub struct CodeRun {
     call: Option<Call>,
     turns: Option<TurnsLeft>,
     printed: u64,
+    /// The end of what it printed to standard error.
+    errors: Tail,
+    /// What went wrong was counted: once for every run, however many errors its program tells.
+    failed: bool,
 }
+
+/// The end of a text.
+#[derive(Debug, Default)]
+struct Tail(String);
 
 /// What a run has of its context, until the context is ready for the next.
 #[derive(Debug)]
@@ -107,7 +116,15 @@ impl Service {
             Ok(held) => {
                 let context = held.context.view.clone();
                 let turns = call.turn().cloned();
-                Ok(CodeRun { context, held: Some(held), call: Some(call), turns, printed: 0 })
+                Ok(CodeRun {
+                    context,
+                    held: Some(held),
+                    call: Some(call),
+                    turns,
+                    printed: 0,
+                    errors: Tail::default(),
+                    failed: false,
+                })
             }
             Err(error) => {
                 let failed: Result<CodeRun, _> = Err(error);
@@ -115,6 +132,24 @@ impl Service {
                 failed
             }
         }
+    }
+}
+
+impl Tail {
+    /// Bytes that are kept, and as many again before they are moved.
+    const KEPT: usize = 2 << 10;
+
+    fn push(&mut self, text: &str) {
+        let from = text.ceil_char_boundary(text.len().saturating_sub(Self::KEPT));
+        self.0.push_str(&text[from..]);
+        if self.0.len() > 2 * Self::KEPT {
+            let from = self.0.ceil_char_boundary(self.0.len() - Self::KEPT);
+            self.0.drain(..from);
+        }
+    }
+
+    fn text(&self) -> String {
+        self.0.clone()
     }
 }
 
@@ -222,12 +257,12 @@ impl CodeRun {
             return self.died(CodeError {
                 name: "ContextEnded".to_owned(),
                 value: value.to_owned(),
-                traceback: String::new(),
+                ..CodeError::default()
             });
         }
         let Some(driver) = &mut held.slot.driver else { return Ok(None) };
         match driver.next().await {
-            Ok(Told::Event(event)) => {
+            Ok(Told::Event(mut event)) => {
                 if let (CodeEvent::Stdout(text) | CodeEvent::Stderr(text), Some(call)) =
                     (&event, &mut self.call)
                 {
@@ -235,15 +270,23 @@ impl CodeRun {
                     let printed = self.printed;
                     call.note(|entry| entry.bytes_out = printed);
                 }
+                match &mut event {
+                    CodeEvent::Stderr(text) => self.errors.push(text),
+                    CodeEvent::Error(error) => self.diagnose(error),
+                    _ => {}
+                }
                 Ok(Some(event))
             }
             Ok(Told::Over) => {
                 self.finish(&Ok(()));
                 Ok(None)
             }
-            Ok(Told::Died(error)) => {
+            Ok(Told::Died(finished)) => {
                 held.slot.driver = None;
-                self.died(error)
+                let error = driver::died(finished.outcome);
+                let found = |packages: &[String]| diagnose_context(&finished, packages);
+                let diagnosis = self.call.as_ref().and_then(|call| call.diagnosed(&mut self.failed, found));
+                self.died(CodeError { diagnosis, ..error })
             }
             Err(error) => {
                 held.slot.driver = None;
@@ -252,6 +295,16 @@ impl CodeRun {
                 failed.map(|()| None)
             }
         }
+    }
+
+    /// Says what went wrong, as of an execution.
+    fn diagnose(&mut self, error: &mut CodeError) {
+        let driver = self.held.as_ref().and_then(|held| held.slot.driver.as_ref());
+        let (Some(driver), Some(call)) = (driver, &self.call) else { return };
+        let network = driver.network(call.sandbox());
+        let (language, printed) = (self.context.language, self.errors.text());
+        let found = |packages: &[String]| diagnose_code(language, error, &printed, &network, packages);
+        error.diagnosis = call.diagnosed(&mut self.failed, found);
     }
 
     fn died(&mut self, error: CodeError) -> Result<Option<CodeEvent>, ServiceError> {

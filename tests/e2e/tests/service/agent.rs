@@ -34,9 +34,10 @@ async fn an_agent_repairs_its_programs_and_leaves_a_report() {
     let said = run(&[]).await;
     let mut rest = said.as_str();
     for word in [
-        "turn 1: missing_module polars",
+        "turn 1: missing_module polars: it is not installed",
         "turn 2: syntax_error",
-        "turn 3: it needed more memory than 256 MiB",
+        "turn 3: out_of_memory",
+        "use less memory",
         "turn 4: body.html shows images that are not there: months.svg",
         "turn 5: the report is there",
         "report.html: 5 programs were run",
@@ -44,6 +45,24 @@ async fn an_agent_repairs_its_programs_and_leaves_a_report() {
         let at = rest.find(word).unwrap_or_else(|| panic!("{word:?} is not said: {said}"));
         rest = &rest[at + word.len()..];
     }
+    // Three are not enough, and the server counts them.
+    let mut short = packages.command(elsewhere.path(), &[("REKINDLE_SERVER", &address)]);
+    short.args([
+        &program,
+        "--model",
+        &script,
+        "--data",
+        &table,
+        "--turns",
+        "3",
+        "--output",
+        "none.html",
+        "?",
+    ]);
+    let short = short.output().await.expect("it runs");
+    let why = String::from_utf8_lossy(&short.stderr);
+    assert!(why.starts_with("error: no report after 3 programs: out_of_memory"), "{why}");
+    assert!(!elsewhere.path().join("none.html").exists());
     let report = std::fs::read_to_string(elsewhere.path().join("report.html")).expect("a report");
     for part in [
         "<h1>Which month sold &lt;best&gt;?</h1>",
@@ -53,7 +72,7 @@ async fn an_agent_repairs_its_programs_and_leaves_a_report() {
     ] {
         assert!(report.contains(part), "{part}: {report}");
     }
-    assert!(!report.contains("months.svg"), "it needs no other file");
+    assert!(!report.contains("months.svg") && !report.contains("rest.svg"), "it needs no other file");
     server.stop(&leftovers::machines(data.path())).await;
 
     let browser = match Browser::find() {
@@ -62,14 +81,14 @@ async fn an_agent_repairs_its_programs_and_leaves_a_report() {
     };
     let seen = browser.open(&elsewhere.path().join("report.html")).await;
     let heading = "Which month sold <best>?".to_owned();
-    assert_eq!(seen, Seen { heading, images: vec![true], asked: Vec::new(), console: Vec::new() });
+    assert_eq!(seen, Seen { heading, images: vec![true; 2], asked: Vec::new(), console: Vec::new() });
     // The same with a chart that is lost and one that is elsewhere: it would have been seen.
     let lost = report.replacen("data:image/svg+xml;base64,", "data:image/svg+xml;base64,AAAA", 1);
     let lost = lost.replacen("</h1>", "</h1><img src=\"http://charts.invalid/a.png\">", 1);
     let page = elsewhere.path().join("lost.html");
     std::fs::write(&page, lost).expect("written");
     let seen = browser.open(&page).await;
-    assert_eq!(seen.images, [false, false]);
+    assert_eq!(seen.images, [false, false, true]);
     assert_eq!(seen.asked, ["http://charts.invalid/a.png"]);
     assert!(seen.console.iter().any(|line| line.contains("Content Security Policy")), "{seen:?}");
 }

@@ -10,6 +10,7 @@ import grpc
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
 
 SIZE = 64 * 1024 * 1024
 PIECE = 1024 * 1024
@@ -37,6 +38,15 @@ def main(address):
     channel = grpc.insecure_channel(address, options=[("grpc.default_authority", "localhost")])
     database = ProtoReflectionDescriptorDatabase(channel)
     services = set(database.get_services())
+    # Its later version, whose messages are the same.
+    ask = channel.stream_stream(
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        request_serializer=ServerReflectionRequest.SerializeToString,
+        response_deserializer=ServerReflectionResponse.FromString,
+    )
+    listed = next(ask(iter([ServerReflectionRequest(list_services="")]), timeout=PATIENCE)).list_services_response
+    own = {name for name in services if name.startswith("rekindle.")}
+    assert own <= {service.name for service in listed.service}, listed
     assert {"rekindle.v1.Sandboxes", "rekindle.v1.Files", "rekindle.v1.Host", "grpc.health.v1.Health"} <= services, services
     pool = DescriptorPool(database)
 

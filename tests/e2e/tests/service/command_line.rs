@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use rekindle_e2e::cli::{Ended, command, ended, rekindle, rekindle_fed};
+use rekindle_e2e::cli::{Ended, command, ended, program, rekindle, rekindle_fed, settle};
 use rekindle_e2e::leftovers;
 use rekindle_e2e::server::Server;
 use serde_json::{Value, json};
@@ -59,6 +59,13 @@ async fn programs_run_with_their_output_their_input_and_exit_codes_of_their_own(
     assert_eq!((node.code, node.stdout.as_str()), (Some(3), "42\n"), "{node:?}");
     let killed = on.run(&["exec", id, "--sh", "kill -9 $$"]).await;
     assert_eq!(killed.code, Some(128 + 9), "{killed:?}");
+    // A program that is not there, and one that must not be executed.
+    for (program, code, says) in [("no-such-program", 127, "no-such-program"), ("/etc/passwd", 126, "passwd")]
+    {
+        let refused = on.run(&["exec", id, "--", program]).await;
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(code), ""), "{refused:?}");
+        assert!(refused.stderr.contains(says) && !refused.stderr.contains("doctor"), "{refused:?}");
+    }
     let late = on.run(&["exec", "--timeout", "0.5", id, "--sh", "echo begun; sleep 60"]).await;
     assert_eq!((late.code, late.stdout.as_str()), (Some(124), "begun\n"), "{late:?}");
     let failed = on.run(&["exec", "--json", id, "--python", "import absent_module"]).await;
@@ -187,6 +194,80 @@ async fn sandboxes_and_the_host_are_shown_to_people_and_to_programs() {
     on.text(&["rm", "--all"]).await;
     assert_eq!(on.json(&["ps"]).await, json!([]));
     on.run(&["rm", "nobody"]).await.assert_own_failure("nobody");
+    server.stop(&machines).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trace_is_read_as_one_by_what_its_guide_shows() {
+    if std::process::Command::new("openssl").arg("version").output().is_err() {
+        rekindle_test_support::skip!("there is no openssl here, which the guide makes ids with");
+    }
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let data = lab.copy();
+    let server = Server::start(data.path(), &[]).await;
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("sales.csv"), "id,price\n1,2\n").expect("written");
+    // The guide's own lines, in a shell, as a reader runs them.
+    let guide = include_str!("../../../../docs/guides/traces.md");
+    let (_, block) = guide.split_once("```console\n").expect("a block");
+    let (block, _) = block.split_once("```").expect("its end");
+    let lines: Vec<&str> = block.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    assert_eq!(lines.len(), 7, "{block}");
+    let script = format!(
+        "set -e\nrekindle() {{ \"$PROGRAM\" \"$@\"; }}\n{}\nrekindle timeline --trace $TRACEPARENT --json > trace.json\n\
+         echo trace $TRACEPARENT\n",
+        lines.join("\n")
+    );
+    let mut shell = tokio::process::Command::new("bash");
+    settle(shell.arg("-c").arg(&script), data.path());
+    shell.current_dir(dir.path()).env("PROGRAM", program()).env("REKINDLE_SERVER", server.address());
+    shell.env("NO_COLOR", "1").env_remove("TRACEPARENT").env_remove("REKINDLE_STEP");
+    let ran = ended(&mut shell).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+
+    let heading = block.lines().find(|line| line.starts_with("STEP ")).expect("a heading");
+    let table: Vec<&str> = ran.stdout.lines().skip_while(|line| !line.starts_with("STEP ")).collect();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(table[0]), words(heading), "{}", ran.stdout);
+    let first: Vec<String> = table[1..].iter().filter_map(|line| words(line).into_iter().next()).collect();
+    let (end, rows) = first.split_last().expect("rows");
+    assert_eq!(
+        rows,
+        ["gather", "create", "upload", "execute", "report", "execute", "destroy"],
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(end, "trace");
+    let sums = |step: &str| table.iter().find(|line| line.starts_with(step)).expect("its sums").to_string();
+    assert!(sums("gather").contains("3 calls, 1 executions, 0 failed"), "{}", ran.stdout);
+    assert!(sums("report").contains("2 calls, 1 executions, 0 failed"), "{}", ran.stdout);
+
+    let told = fs::read(dir.path().join("trace.json")).expect("written");
+    let told: Value = serde_json::from_slice(&told).expect("JSON");
+    let trace = ran.stdout.lines().last().expect("its name").split('-').nth(1).expect("an id");
+    let entries = told["entries"].as_array().expect("entries");
+    assert_eq!(entries.len(), 5, "{told}");
+    for entry in entries {
+        assert_eq!(entry["trace"], trace, "{told}");
+    }
+    let steps: Vec<&Value> = entries.iter().map(|entry| &entry["step"]).collect();
+    assert_eq!(steps, ["gather", "gather", "gather", "report", "report"], "{told}");
+    assert_eq!(entries[2]["subject"], "wc -l sales.csv");
+
+    // The same by options, for who has only the name of a trace; and what is none is refused.
+    let on = On { data: data.path(), address: server.address() };
+    let name = "4bf92f3577b34da6a3ce929d0e0e4736";
+    on.text(&["create", "--trace", name, "--step", "plan"]).await;
+    let told = on.json(&["timeline", "--trace", name]).await;
+    assert_eq!(
+        (&told["entries"][0]["call"], &told["entries"][0]["step"]),
+        (&json!("create"), &json!("plan"))
+    );
+    on.run(&["timeline", "--trace", "nonsense"]).await.assert_own_failure("is no trace");
+    on.run(&["create", "--step", "two\nlines"]).await.assert_own_failure("names no step");
+    let machines = leftovers::machines(data.path());
+    on.text(&["rm", "--all"]).await;
     server.stop(&machines).await;
 }
 

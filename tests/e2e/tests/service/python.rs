@@ -34,6 +34,29 @@ async fn a_python_client_made_from_reflection_alone_uses_a_sandbox_from_beginnin
     server.stop(&leftovers::machines(data.path())).await;
 }
 
+/// The page with a client in Python.
+const GETTING_STARTED: &str = include_str!("../../../../docs/getting-started.md");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_of_the_documents_does_what_it_says_each_time() {
+    let lab = lab!();
+    let packages = match Packages::fetch("grpcio==1.85.1\ngrpcio-tools==1.85.1\n").await {
+        Ok(packages) => packages,
+        Err(reason) => rekindle_test_support::skip!("no Python with grpcio-tools: {reason}"),
+    };
+    let _turn = lab.turn().await;
+    let data = lab.copy();
+    let server = Server::start(data.path(), &[]).await;
+    let (_, client) = GETTING_STARTED.split_once("```python\n").expect("a client");
+    let (client, _) = client.split_once("```").expect("its end");
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for _ in 0..2 {
+        let stdout = packages.printed(&checkout, &[], &["-c", client, &server.address()]).await;
+        assert_eq!(stdout, "exit_code 0 42\nb'hello\\n'\n");
+    }
+    server.stop(&leftovers::machines(data.path())).await;
+}
+
 /// Every example, and what it prints besides figures of its own.
 const EXAMPLES: [(&str, &[&str]); 5] = [
     ("one_execution.py", &["it printed 42", "it ended with exit_code 3", "it took "]),

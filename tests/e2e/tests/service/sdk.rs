@@ -9,6 +9,8 @@ use rekindle_e2e::node::Modules;
 use rekindle_e2e::python::Packages;
 use rekindle_e2e::server::Server;
 
+use crate::large::{self, LARGE};
+
 /// What it depends on, from the package index.
 const REQUIREMENTS: &str = "httpx==0.28.1\n";
 /// What is done with it.
@@ -38,14 +40,50 @@ async fn the_python_sdk_uses_a_sandbox_from_beginning_to_end() {
     let elsewhere = tempfile::tempdir().expect("a directory");
     let stdout = packages.printed(elsewhere.path(), &env, &["-c", CLIENT]).await;
     assert!(stdout.ends_with("done\n"), "{stdout}");
-    let readme = std::fs::read_to_string(folder.join("README.md")).expect("a page");
-    let examples: Vec<&str> =
-        readme.split("```python\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let examples = examples(&folder);
     assert!(examples.len() >= 6, "{examples:?}");
-    for example in examples {
+    for example in examples.iter().filter(|example| !example.contains(LARGE)) {
         packages.printed(elsewhere.path(), &env, &["-c", example]).await;
     }
     server.stop(&leftovers::machines(data.path())).await;
+}
+
+/// What the page of the SDK says of five minutes: pip, some lines, a chart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_has_a_chart_in_an_environment_of_their_own() {
+    let lab = lab!();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/python");
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let packages = match Packages::fresh(elsewhere.path().join("venv"), folder.clone()).await {
+        Ok(packages) => packages,
+        Err(reason) => rekindle_test_support::skip!("no environment for Python: {reason}"),
+    };
+    let _turn = lab.turn().await;
+    let data = match large::data(lab).await {
+        Ok(data) => data,
+        Err(reason) => rekindle_test_support::skip!("no large template: {reason}"),
+    };
+    let server = large::server(&data, &[]).await;
+    let examples = examples(&folder);
+    let [example] = &examples.iter().filter(|example| example.contains(LARGE)).collect::<Vec<_>>()[..] else {
+        panic!("there is not one example with the large template: {examples:?}");
+    };
+    let began = std::time::Instant::now();
+    let address = server.address();
+    let said = packages.printed(elsewhere.path(), &[("REKINDLE_SERVER", &address)], &["-c", example]).await;
+    assert_eq!(said, "True\n");
+    eprintln!("the example took {:.1} s", began.elapsed().as_secs_f64());
+    let chart = std::fs::read(elsewhere.path().join("chart.png")).expect("a chart");
+    assert!(chart.starts_with(b"\x89PNG\r\n\x1a\n"), "{:?}", &chart[..chart.len().min(16)]);
+    assert!(chart.ends_with(b"IEND\xae\x42\x60\x82"), "it is whole");
+    server.stop(&leftovers::machines(data.path())).await;
+}
+
+/// The programs on the page of the SDK for Python.
+fn examples(folder: &Path) -> Vec<String> {
+    let page = std::fs::read_to_string(folder.join("README.md")).expect("a page");
+    let parts = page.split("```python\n").skip(1).filter_map(|rest| rest.split("```").next());
+    parts.map(str::to_owned).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -50,6 +50,40 @@ async function programs(sandbox) {
   console.log("programs");
 }
 
+async function data(sandbox) {
+  await sandbox.writeFile("d/sold.csv", `buyer_id,sold\n${Array.from({ length: 300 }, (_, n) => `${(n % 40) + 1},${n}\n`).join("")}`);
+  await sandbox.writeFile("d/buyers.json", JSON.stringify(Array.from({ length: 40 }, (_, n) => ({ id: n + 1, name: `n${n + 1}` }))));
+  const told = await sandbox.describe(["d/sold.csv", "d/buyers.json"], { loadData: "load_data.py", timeout: PATIENCE });
+  assert.match(told.text, /d\/sold\.csv \| CSV \| 300 records/);
+  assert.match(told.text, /d\/sold\.csv:buyer_id = d\/buyers\.json:id/);
+  assert.deepEqual(told.structure.files.map((file) => [file.path, file.records]), [["d/sold.csv", 300], ["d/buyers.json", 40]]);
+  const program = "from load_data import buyers, sold; print(len(sold), buyers[39]['name'])";
+  assert.equal((await sandbox.runPython(program, { timeout: PATIENCE })).stdout, "300 n40\n");
+  assert.ok((await sandbox.describe("d", { maxChars: 300 })).text.length <= 300);
+  console.log("data");
+}
+
+async function turns(make) {
+  const sandbox = await make({ maxTurns: 4, resultPath: "answer.txt" });
+  try {
+    const before = await sandbox.info();
+    assert.deepEqual([before.turns, before.result], [{ max: 4, left: 4 }, { path: "answer.txt", exists: false }]);
+    const told = [await sandbox.execute("true", { timeout: PATIENCE })];
+    told.push(await sandbox.runPython("open('answer.txt', 'w').write('42')", { timeout: PATIENCE }));
+    assert.equal((await sandbox.info()).result.exists, true);
+    const run = await sandbox.runCode("6 * 7", { deadline: PATIENCE });
+    assert.deepEqual([run.turnsLeft, run.warning], [1, "1 turn is left: write the result to answer.txt now"]);
+    told.push(await (await sandbox.start("true")).wait({ deadline: PATIENCE }));
+    const warned = "3 turns are left: write the result to answer.txt now";
+    assert.deepEqual(told.map((one) => [one.turnsLeft, one.warning]), [[3, warned], [2, ""], [0, ""]]);
+    await assert.rejects(sandbox.execute("true"), { name: "CapacityError", reason: "TURNS_SPENT", retryable: false });
+    assert.equal(await sandbox.readText("answer.txt"), "42");
+  } finally {
+    await sandbox.cleanup();
+  }
+  console.log("turns");
+}
+
 async function code(sandbox) {
   assert.ok((await sandbox.runCode("x = 20", { deadline: PATIENCE })).ok);
   const ran = await sandbox.runCode("print('adding'); x + 22", { deadline: PATIENCE });
@@ -76,10 +110,12 @@ async function ports(sandbox) {
 }
 
 const client = socketClient(process.env.REKINDLE_SOCKET);
-for (const make of [() => Sandbox.create(), () => client.create()]) {
+for (const make of [(options) => Sandbox.create(options), (options) => client.create(options)]) {
+  await turns(make);
   const sandbox = await make();
   try {
     await programs(sandbox);
+    await data(sandbox);
     await code(sandbox);
     await ports(sandbox);
   } finally {

@@ -1,6 +1,7 @@
 """What a program does that has the Python SDK and a real sandbox. Run by sdk.rs, with REKINDLE_SERVER set."""
 
 import asyncio
+import json
 import pathlib
 import statistics
 import time
@@ -31,6 +32,14 @@ def output(sandbox):
     assert long.truncated and len(long.stdout) < 5000 and long.spilled_path, long
     assert long.stdout_output.total_chars == 30001
     assert long.full_stdout().decode() == "é" * 30000 + "\n"
+    # More than is kept of a stream.
+    flood = sandbox.execute("head -c 70000000 /dev/zero | tr '\\0' x", timeout=PATIENCE)
+    try:
+        flood.full_stdout()
+        raise AssertionError("not all of it was kept")
+    except rekindle.OutputLostError as error:
+        assert (error.kept_bytes, error.total_bytes) == (64 << 20, 70_000_000), error
+    assert flood.full_stdout(partial=True) == b"x" * (64 << 20)
     print("output")
 
 
@@ -87,6 +96,46 @@ def files(sandbox):
     except rekindle.NotFoundError as error:
         assert error.reason == "NOT_FOUND"
     print("files")
+
+
+def data(sandbox):
+    sandbox.write_file("d/sold.csv", "buyer_id,sold\n" + "".join(f"{n % 40 + 1},{n}\n" for n in range(300)))
+    sandbox.write_file("d/buyers.json", json.dumps([{"id": n, "name": f"n{n}"} for n in range(1, 41)]))
+    told = sandbox.describe(["d/sold.csv", "d/buyers.json"], load_data="load_data.py", timeout=PATIENCE)
+    assert "d/sold.csv | CSV | 300 records" in told.text and str(told) == told.text, told
+    assert "d/sold.csv:buyer_id = d/buyers.json:id" in told.text, told
+    files = told.structure["files"]
+    assert [(file["path"], file["records"]) for file in files] == [("d/sold.csv", 300), ("d/buyers.json", 40)], files
+    program = "from load_data import buyers, sold; print(len(sold), buyers[39]['name'])"
+    loaded = sandbox.run_python(program, timeout=PATIENCE)
+    assert loaded.stdout == "300 n40\n", loaded
+    assert len(sandbox.describe("d", max_chars=300).text) <= 300
+    print("data")
+
+
+def turns():
+    with Sandbox(max_turns=4, result_path="answer.txt") as sandbox:
+        before = sandbox.info()
+        assert (before.turns.max, before.turns.left) == (4, 4), before.turns
+        assert (before.result.path, before.result.exists) == ("answer.txt", False), before.result
+        told = [sandbox.execute("true", timeout=PATIENCE)]
+        told.append(sandbox.run_python("open('answer.txt', 'w').write('42')", timeout=PATIENCE))
+        assert sandbox.info().result.exists is True
+        run = sandbox.run_code("6 * 7", deadline=PATIENCE)
+        assert (run.turns_left, run.warning) == (1, "1 turn is left: write the result to answer.txt now"), run
+        told.append(sandbox.start("true").wait(deadline=PATIENCE))
+        warned = "3 turns are left: write the result to answer.txt now"
+        assert [(one.turns_left, one.warning) for one in told] == [(3, warned), (2, ""), (0, "")], told
+        try:
+            sandbox.execute("true")
+            raise AssertionError("no turn is left")
+        except rekindle.CapacityError as error:
+            assert (error.reason, error.retryable) == ("TURNS_SPENT", False), error
+        assert sandbox.read_file("answer.txt") == b"42" and sandbox.info().turns.left == 0
+    with Sandbox() as sandbox:
+        ran = sandbox.execute("true", timeout=PATIENCE)
+        assert (ran.turns_left, ran.warning, sandbox.info().turns, sandbox.info().result) == (None, "", None, None), ran
+    print("turns")
 
 
 def code(sandbox):
@@ -161,6 +210,8 @@ def price(sandbox):
 async def the_same_with_await():
     async with AsyncSandbox() as sandbox:
         assert (await sandbox.run_python("print(6 * 7)", timeout=PATIENCE)).stdout == "42\n"
+        await sandbox.write_file("rows.jsonl", '{"a": 1}\n{"a": 2}\n')
+        assert "rows.jsonl | JSON Lines | 2 records" in (await sandbox.describe("rows.jsonl")).text
         # A task that is cancelled takes its program with it.
         task = asyncio.create_task(sandbox.execute("echo $$ > pid; sleep 600", timeout=PATIENCE))
         wrote = "for i in $(seq 100); do test -s pid && exit 0; sleep 0.1; done; exit 1"
@@ -173,13 +224,14 @@ async def the_same_with_await():
 
 began = time.monotonic()
 with Sandbox(env={"WORD": "hello"}, metadata={"test": "sdk"}) as sandbox:
-    for part in (programs, output, live, detached, code, files, ports, life, price):
+    for part in (programs, output, live, detached, data, code, files, ports, life, price):
         part(sandbox)
 try:
     Client().sandbox(sandbox.id).execute("true")
     raise AssertionError("it has ended")
 except rekindle.SandboxEndedError as error:
     assert error.end_reason == "DESTROYED", error
+turns()
 asyncio.run(the_same_with_await())
 print(f"{time.monotonic() - began:.1f} s")
 print("done")

@@ -1,6 +1,7 @@
 //! How a service is asked to end, and that there is only one of it on a socket and in a data directory.
 
 use std::collections::BTreeSet;
+use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -96,4 +97,28 @@ async fn a_second_service_on_the_same_socket_or_data_is_refused_and_the_first_go
     let fresh = server.client().await;
     assert_eq!(output(&fresh, &sandbox.id, shell("echo reachable")).await, "reachable");
     server.stop(&leftovers::machines(data.path())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_service_manager_is_told_what_it_does_when_it_serves_and_when_it_stops() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let data = lab.copy();
+    let path = data.path().join("notify");
+    let manager = UnixDatagram::bind(&path).expect("a socket");
+    manager.set_nonblocking(true).expect("set");
+    let told = || {
+        let mut words = [0; 512];
+        manager.recv(&mut words).ok().map(|size| String::from_utf8_lossy(&words[..size]).into_owned())
+    };
+    let mut server = Server::launch_with(data.path(), &[], &[("NOTIFY_SOCKET", &path)]);
+    server.ready().await;
+    assert!(told().expect("told").contains("the template minimal"));
+    server.client().await;
+    let ready = told().expect("whoever is told can connect");
+    assert!(ready.lines().any(|line| line == "READY=1"), "{ready}");
+    server.stop(&leftovers::machines(data.path())).await;
+    let stopping = told().expect("told");
+    assert!(stopping.lines().any(|line| line == "STOPPING=1"), "{stopping}");
+    assert_eq!(told(), None);
 }

@@ -14,6 +14,7 @@ use rekindle_e2e::server::{Held, Server};
 use rekindle_test_support::wait::until;
 
 use crate::calls::{create, destroy, output, python, shell};
+use crate::held::{assert_same, settled};
 
 /// One waits restored, one monitor waits: every kind of start happens.
 const POOL: &str = "pool.templates={ minimal = { parked_low = 1, parked_high = 1, prespawned = 1 } }";
@@ -23,8 +24,6 @@ const PRESPAWNED: u32 = 1;
 const ROOM: [&str; 2] = ["pool.memory_budget_mib=65536", "pool.milli_cpus_budget=256000"];
 /// Records of ended sandboxes are kept on purpose; fewer of them than the first round makes.
 const RECORDS: &str = "sandbox.ended_kept=4";
-/// What an allocator may keep to itself, and no leak of a sandbox's worth may hide in.
-const RSS_KIB: u64 = 24 * 1024;
 
 fn full() -> bool {
     std::env::var("REKINDLE_STRESS").is_ok_and(|size| size == "full")
@@ -40,29 +39,6 @@ async fn whole_life(client: &Client, data: &Path, number: usize) -> (SandboxStar
     assert_eq!(output(client, &sandbox.id, shell(&words)).await, number.to_string());
     destroy(client, &sandbox.id).await;
     (sandbox.start.expect("how it started").kind(), machines)
-}
-
-/// What is held once the pool is full again and nobody is connected.
-async fn settled(server: &Server) -> Held {
-    server.filled(PARKED, PRESPAWNED).await;
-    // A connection takes a moment to be forgotten, and so does a file.
-    let mut last = server.held();
-    loop {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let now = server.held();
-        if (now.descriptors, now.children, now.files) == (last.descriptors, last.children, last.files) {
-            return now;
-        }
-        last = now;
-    }
-}
-
-/// Asserts that there is no more than before.
-fn assert_same(before: Held, after: Held) {
-    assert_eq!(after.descriptors, before.descriptors, "descriptors: {before:?}, {after:?}");
-    assert_eq!(after.children, before.children, "processes: {before:?}, {after:?}");
-    assert_eq!(after.files, before.files, "files: {before:?}, {after:?}");
-    assert!(after.rss_kib <= before.rss_kib + RSS_KIB, "memory: {before:?}, {after:?}");
 }
 
 fn report(what: &str, count: usize, took: Duration, kinds: &[SandboxStartKind], before: Held, after: Held) {
@@ -97,7 +73,7 @@ async fn sandboxes_at_once_and_in_a_row_all_work_and_leave_nothing_in_the_superv
             machines.extend(whole_life(&client, data, number).await.1);
         }
     }
-    let before = settled(&server).await;
+    let before = settled(&server, PARKED, PRESPAWNED).await;
 
     let began = Instant::now();
     let kinds = {
@@ -115,7 +91,7 @@ async fn sandboxes_at_once_and_in_a_row_all_work_and_leave_nothing_in_the_superv
         sandboxes.iter().map(|one| one.start.as_ref().expect("a start").kind()).collect::<Vec<_>>()
     };
     let took = began.elapsed();
-    let after = settled(&server).await;
+    let after = settled(&server, PARKED, PRESPAWNED).await;
     report("at once", crowd, took, &kinds, before, after);
     assert_same(before, after);
 
@@ -130,7 +106,7 @@ async fn sandboxes_at_once_and_in_a_row_all_work_and_leave_nothing_in_the_superv
         }
     }
     let took = began.elapsed();
-    let last = settled(&server).await;
+    let last = settled(&server, PARKED, PRESPAWNED).await;
     report("in a row", row, took, &kinds, before, last);
     assert_same(before, last);
 

@@ -204,7 +204,12 @@ fn reply_of(random: &mut Random, kind: u64) -> Reply {
         1 => Reply::Hello(super::opening::hello()),
         2 => Reply::Pong(wire::Pong { unix_nanos: size(random), boot_nanos: size(random) }),
         3 => Reply::Done(wire::Done {}),
-        4 => Reply::Started(wire::Started { execution: size(random), pid: size(random) as u32 }),
+        4 => Reply::Started(wire::Started {
+            execution: size(random),
+            pid: size(random) as u32,
+            stdout_path: data(random),
+            stderr_path: data(random),
+        }),
         5 => Reply::Output(wire::Output { stream: small(random), data: data(random) }),
         6 => Reply::Result(result(random)),
         7 => Reply::File(file(random)),
@@ -224,7 +229,8 @@ pub(super) fn honest(op: &Op, (size, sum): Uploaded) -> Vec<Reply> {
     match op {
         Op::Ping(_) => vec![Reply::Pong(wire::Pong { unix_nanos: 1, boot_nanos: 1 })],
         Op::Execute(request) => {
-            let started = Reply::Started(wire::Started { execution: 7, pid: 100 });
+            let started =
+                Reply::Started(wire::Started { execution: 7, pid: 100, ..wire::Started::default() });
             let output = wire::Output { stream: wire::OutputStream::Stdout.into(), data: "ok\n".into() };
             let result = Reply::Result(honest_result());
             let announced = (!request.unannounced).then_some(started);

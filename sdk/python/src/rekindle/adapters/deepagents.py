@@ -17,6 +17,7 @@ from deepagents.backends.protocol import (
 )
 from deepagents.backends.sandbox import BaseSandbox
 
+from .._calls import lost as is_lost
 from .._errors import InvalidRequestError, NotFoundError, PermissionDeniedError, RekindleError
 from .._sync import Sandbox
 from .._types import FileKind
@@ -46,14 +47,20 @@ class RekindleSandbox(BaseSandbox):
             if not is_no_program(error):
                 raise
             return ExecuteResponse(output=error.message, exit_code=NOT_FOUND, truncated=False)
-        stdout, stderr = text(result.full_stdout()), text(result.full_stderr())
+        try:
+            stdout, stderr = text(result.full_stdout(partial=True)), text(result.full_stderr(partial=True))
+        except NotFoundError as error:
+            if is_gone(error):
+                raise
+            # Other executions have taken the place of its output.
+            stdout, stderr, lost = result.stdout, result.stderr, True
+        else:
+            lost = is_lost(result.stdout_output) or is_lost(result.stderr_output)
         output = f"{stdout}\n{stderr}" if stdout and stderr else stdout or stderr
         if result.timed_out:
             output = f"{output}\nCommand timed out after {limit} seconds".lstrip("\n")
         if result.out_of_memory:
             output = f"{output}\nCommand ran out of memory".lstrip("\n")
-        # What could not be kept in the sandbox is lost; else all of it is here.
-        lost = any(out.truncated and not out.spilled_path for out in (result.stdout_output, result.stderr_output))
         return ExecuteResponse(output=output, exit_code=shell_code(result), truncated=lost)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:

@@ -14,7 +14,7 @@ import logging
 import tarfile
 import tempfile
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,9 @@ from harbor.models.trial.config import ResourceMode
 from harbor.models.trial.paths import TrialPaths
 
 from .._async import AsyncEvent, AsyncSandbox
-from .._calls import CreateOptions, ExecuteOptions
+from .._calls import CreateOptions, ExecuteOptions, lost
 from .._errors import RekindleError
+from .._types import Output
 from ._common import NOT_FOUND, as_user, is_no_program, run, shell_code, text
 
 #: Who runs what nobody is named for: tasks are written for containers.
@@ -178,7 +179,8 @@ class RekindleEnvironment(BaseEnvironment):
                 except BaseException:
                     await asyncio.shield(asyncio.ensure_future(execution.kill()))
                     raise
-            stdout, stderr = text(await result.full_stdout()), text(await result.full_stderr())
+            stdout = await _kept(result.full_stdout, result.stdout_output)
+            stderr = await _kept(result.full_stderr, result.stderr_output)
         except RekindleError as error:
             if is_no_program(error):
                 return ExecResult(stdout="", stderr=error.message, return_code=NOT_FOUND)
@@ -220,3 +222,11 @@ class RekindleEnvironment(BaseEnvironment):
             # What a guest packed: nothing of it may come to lie outside.
             with tarfile.open(packed) as archive:
                 archive.extractall(target_dir, filter=transfer_tar_filter)
+
+
+async def _kept(full: Callable[..., Awaitable[bytes]], output: Output) -> str:
+    """What there is of an output. The framework has no field for the rest, and a trial need not fail for it."""
+    content = text(await full(partial=True))
+    if lost(output):
+        content += f"\n[{output.total_bytes - output.spilled_bytes} more bytes are lost]\n"
+    return content

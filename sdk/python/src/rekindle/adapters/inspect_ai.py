@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 import uuid
+from collections.abc import Awaitable, Callable
 from typing import Literal, overload
 
 from inspect_ai.util import (
@@ -91,8 +92,8 @@ class RekindleEnvironment(SandboxEnvironment):
             cmd = ["/bin/sh", script]
         try:
             result = await run(self.sandbox, cmd, options)
-            stdout = _whole(await result.full_stdout(), result.stdout_output)
-            stderr = _whole(await result.full_stderr(), result.stderr_output)
+            stdout = await _whole(result.full_stdout, result.stdout_output)
+            stderr = await _whole(result.full_stderr, result.stderr_output)
         except RekindleError as error:
             if is_no_program(error):
                 if isinstance(error, PermissionDeniedError):
@@ -139,8 +140,11 @@ class RekindleEnvironment(SandboxEnvironment):
         return SandboxConnection(type="rekindle", command=f"rekindle exec --tty{root} {self.sandbox.id} -- bash -l")
 
 
-def _whole(content: bytes, output: Output) -> str:
+async def _whole(full: Callable[..., Awaitable[bytes]], output: Output) -> str:
     limit = SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE
-    if len(content) > limit or output.total_bytes > limit:
+    # Of what is too long anyway the beginning is enough.
+    over = output.total_bytes > limit
+    content = await full(partial=over)
+    if over:
         raise OutputLimitExceededError(SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE_STR, text(content[:limit]))
     return text(content)

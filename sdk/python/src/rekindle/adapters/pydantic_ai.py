@@ -27,7 +27,7 @@ from pydantic_ai.workspaces import (
 )
 
 from .._async import AsyncClient, AsyncResult, AsyncSandbox
-from .._calls import CreateOptions, ExecuteOptions
+from .._calls import CreateOptions, ExecuteOptions, lost
 from .._errors import RekindleError
 from .._types import FileInfo, FileKind, Output
 from ._common import NOT_FOUND, is_gone, is_no_program, os_error, run, shell_code, text
@@ -192,7 +192,7 @@ class RekindleBackend:
 
 
 async def _whole(result: AsyncResult, output: Output) -> str:
-    if output.truncated and (not output.spilled_path or output.spilled_bytes < output.total_bytes):
+    if lost(output):
         raise WorkspaceOutputLimitError(
             "the output is more than the sandbox keeps; write it to a file and read a part of it instead",
             limit=output.spilled_bytes,

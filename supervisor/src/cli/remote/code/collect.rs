@@ -81,7 +81,17 @@ mod tests {
         let mut run = Collected::default();
         let context = v1::CodeContext { id: "c".into(), language: 1, cwd: "/".into() };
         let result = v1::CodeResult { is_main: true, png: Some(vec![0].into()), ..v1::CodeResult::default() };
-        let error = v1::CodeError { name: "E".into(), value: "v".into(), traceback: "t".into() };
+        let diagnosis = v1::Diagnosis {
+            kind: "uncaught_exception".into(),
+            subject: "E".into(),
+            ..v1::Diagnosis::default()
+        };
+        let error = v1::CodeError {
+            name: "E".into(),
+            value: "v".into(),
+            traceback: "t".into(),
+            diagnosis: Some(diagnosis),
+        };
         for event in [
             Event::Started(v1::CodeStarted { context: Some(context) }),
             Event::Stdout("a".into()),
@@ -100,7 +110,8 @@ mod tests {
             "context": {"id": "c", "language": "python", "cwd": "/"},
             "stdout": "ab", "stderr": "",
             "results": [{"is_main": true, "png": "AA=="}],
-            "error": {"name": "E", "value": "v", "traceback": "t"},
+            "error": {"name": "E", "value": "v", "traceback": "t",
+                      "diagnosis": {"kind": "uncaught_exception", "subject": "E"}},
             "execution_count": 2, "duration": null, "truncated": false,
         });
         assert_eq!(told, expected);

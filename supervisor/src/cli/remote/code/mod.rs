@@ -139,7 +139,7 @@ async fn collect(mut events: Streaming<RunCodeEvent>, mut gallery: Option<Galler
 
 /// An error as the language would print it.
 fn described(error: &CodeError) -> String {
-    let CodeError { name, value, traceback } = error;
+    let CodeError { name, value, traceback, .. } = error;
     if traceback.trim().is_empty() {
         return if value.is_empty() { format!("{name}\n") } else { format!("{name}: {value}\n") };
     }

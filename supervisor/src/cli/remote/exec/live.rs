@@ -9,7 +9,7 @@ use rekindle_api::Streaming;
 use rekindle_api::client::Client;
 use rekindle_api::v1::execute_event::Event;
 use rekindle_api::v1::execute_input::Input;
-use rekindle_api::v1::{ExecuteEvent, ExecuteInput, ExecuteRequest, ExecuteStart, StdinEnd};
+use rekindle_api::v1::{ExecuteEvent, ExecuteInput, ExecuteRequest, ExecuteStart, MissedOutput, StdinEnd};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -17,9 +17,9 @@ use super::Ended;
 use crate::cli::args::ExecOptions;
 use crate::cli::execution;
 use crate::cli::interrupt::{SIGNAL_BASE, interrupted};
-use crate::cli::remote::refusal;
 use crate::cli::remote::requests::{Closed, Requests, requests};
 use crate::cli::remote::terminal::{self, Mode, Terminal};
+use crate::cli::remote::{escape, refusal};
 
 /// The signals this file handles, by number.
 const SIGINT: u8 = 2;
@@ -78,8 +78,7 @@ pub(in crate::cli::remote) async fn pump(
             Some(Event::Stderr(data)) if print => write(&mut stderr, &data).await,
             Some(Event::Missed(missed)) if print => {
                 let bytes = missed.stdout_bytes.saturating_add(missed.stderr_bytes);
-                let hint = "at the end it is said where all of it is";
-                eprintln!("rekindle: {bytes} bytes of output are not shown here; {hint}");
+                eprintln!("rekindle: {bytes} bytes of output are not shown here; {}", whereabouts(&missed));
                 behind = true;
                 Ok(())
             }
@@ -102,6 +101,17 @@ pub(in crate::cli::remote) async fn pump(
     bail!(
         "the server ended the execution without a result\nhint: `rekindle timeline` says what happened to it"
     )
+}
+
+/// Where output is that is not shown.
+fn whereabouts(missed: &MissedOutput) -> String {
+    let both = [(missed.stdout_bytes, &missed.stdout_path), (missed.stderr_bytes, &missed.stderr_path)];
+    let kept = both.iter().filter(|(bytes, path)| *bytes > 0 && !path.is_empty());
+    let kept: Vec<String> = kept.map(|(_, path)| escape::bytes(path).to_string()).collect();
+    match kept.is_empty() {
+        true => "at the end it is said where all of it is".to_owned(),
+        false => format!("`rekindle get` it from {}", kept.join(" and ")),
+    }
 }
 
 async fn write(out: &mut (impl AsyncWrite + Unpin), data: &[u8]) -> std::io::Result<()> {

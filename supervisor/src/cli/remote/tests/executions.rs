@@ -39,7 +39,7 @@ impl Executions for Fake {
     async fn attach(&self, request: Request<AttachExecutionRequest>) -> Answer<Self::AttachStream> {
         let events = [
             Event::Started(ExecuteStarted::default()),
-            Event::Missed(MissedOutput { stdout_bytes: 9, stderr_bytes: 0 }),
+            Event::Missed(MissedOutput { stdout_bytes: 9, ..MissedOutput::default() }),
             Event::Stdout(Bytes::from_static(b"out\n")),
             Event::Finished(exited(5)),
         ];

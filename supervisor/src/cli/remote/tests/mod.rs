@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use clap::Parser as _;
+use rekindle::service::SandboxId;
 use rekindle_api::v1::program::Program;
 use rekindle_api::v1::{OnTimeout, StartExecutionRequest, UploadFileStart};
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
@@ -42,6 +43,16 @@ async fn the_beginning_of_an_id_is_enough_when_it_is_unique() {
     assert!(error.starts_with("2 sandboxes begin with ab: ab22, ab33\n"), "{error}");
     assert!(resolve::resolve(&mut client, "").await.is_err());
     assert!(resolve::resolve(&mut client, "zz").await.is_err());
+}
+
+#[tokio::test]
+async fn a_whole_id_is_not_looked_up_before_what_it_is_for() {
+    let server = Server::start();
+    // The server's list does not have it.
+    let id = SandboxId::random().expect("an id").to_string();
+    assert_eq!(run(&server, &["exec", &id, "--sh", "true"]).await.expect("it ran"), 3);
+    assert_eq!(server.state.lock().expect("state").executed[0].sandbox, id);
+    assert!(run(&server, &["exec", &id[1..], "--sh", "true"]).await.is_err(), "a part of it is");
 }
 
 #[tokio::test]
@@ -147,6 +158,27 @@ async fn files_go_in_and_come_out_the_same() {
     assert_eq!(run(&server, &["get", "aa", "data", &to_text]).await.expect("it arrived"), 0);
     assert!(std::fs::read(&to).expect("there") == content);
     assert_eq!(std::fs::read_dir(&dir).expect("there").count(), 2, "nothing is left beside");
+}
+
+#[tokio::test]
+async fn directories_are_made_files_moved_and_changes_shown() {
+    let server = Server::start();
+    let words = ["mkdir", "aa", "a/b", "--mode", "0750", "--no-clobber", "--user", "root", "--json"];
+    assert_eq!(run(&server, &words).await.expect("made"), 0);
+    assert_eq!(run(&server, &["mkdir", "aa", "c"]).await.expect("made"), 0);
+    assert_eq!(run(&server, &["mv", "aa", "a/b", "d", "--no-clobber"]).await.expect("moved"), 0);
+    for words in [&["watch", "aa", "a", "-r", "--json"][..], &["watch", "aa", "a"]] {
+        let error = run(&server, words).await.expect_err("the watch ends");
+        assert!(error.to_string().starts_with("the server ended the watch\nhint: "), "{error}");
+    }
+    let state = server.state.lock().expect("state");
+    let made: Vec<_> = state.made.iter().map(|made| (&made.path[..], made.mode, &made.user[..])).collect();
+    assert_eq!(made, [(&b"a/b"[..], 0o750, "root"), (&b"c"[..], 0, "")]);
+    assert!(state.made[0].must_not_exist && !state.made[1].must_not_exist);
+    let [moved] = &state.moved[..] else { panic!("{:?}", state.moved) };
+    assert_eq!((&moved.from[..], &moved.to[..], moved.must_not_exist), (&b"a/b"[..], &b"d"[..], true));
+    let watched: Vec<_> = state.watched.iter().map(|watch| (watch.recursive, watch.describe)).collect();
+    assert_eq!(watched, [(true, true), (false, false)]);
 }
 
 #[tokio::test]

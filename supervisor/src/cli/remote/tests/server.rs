@@ -32,6 +32,11 @@ pub(super) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send
 pub struct State {
     /// Files by path.
     pub files: HashMap<Bytes, Bytes>,
+    /// Directories that were made, and files that were moved.
+    pub made: Vec<MakeDirRequest>,
+    pub moved: Vec<MoveFileRequest>,
+    /// Directories that were watched.
+    pub watched: Vec<WatchFilesRequest>,
     /// How uploads ended: whether each was complete.
     pub uploads: Vec<bool>,
     /// Sandboxes that were destroyed.
@@ -277,20 +282,26 @@ impl Files for Fake {
         Err(Status::unimplemented(""))
     }
 
-    async fn make_dir(&self, _: Request<MakeDirRequest>) -> Answer<FileInfo> {
-        Err(Status::unimplemented(""))
+    async fn make_dir(&self, request: Request<MakeDirRequest>) -> Answer<FileInfo> {
+        self.0.lock().expect("state").made.push(request.into_inner());
+        Ok(Response::new(FileInfo::default()))
     }
 
-    async fn r#move(&self, _: Request<MoveFileRequest>) -> Answer<FileInfo> {
-        Err(Status::unimplemented(""))
+    async fn r#move(&self, request: Request<MoveFileRequest>) -> Answer<FileInfo> {
+        self.0.lock().expect("state").moved.push(request.into_inner());
+        Ok(Response::new(FileInfo::default()))
     }
 
     async fn describe(&self, _: Request<DescribeFilesRequest>) -> Answer<DescribeFilesResponse> {
         Err(Status::unimplemented(""))
     }
 
-    async fn watch(&self, _: Request<WatchFilesRequest>) -> Answer<Self::WatchStream> {
-        Err(Status::unimplemented(""))
+    /// One change, and the end.
+    async fn watch(&self, request: Request<WatchFilesRequest>) -> Answer<Self::WatchStream> {
+        self.0.lock().expect("state").watched.push(request.into_inner());
+        let event = FileEvent { path: "a".into(), kind: FileEventKind::Created.into(), file: None };
+        let told = [Ok(WatchFilesResponse::default()), Ok(WatchFilesResponse { events: vec![event] })];
+        Ok(Response::new(stream::iter(told).boxed()))
     }
 }
 

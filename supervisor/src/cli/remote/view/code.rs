@@ -8,6 +8,7 @@ use rekindle_api::v1;
 use serde::Serialize;
 
 use super::word;
+use crate::cli::execution::Diagnosis;
 
 /// A context.
 #[derive(Debug, Serialize)]
@@ -61,11 +62,13 @@ pub struct CodeError {
     name: String,
     value: String,
     traceback: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diagnosis: Option<Diagnosis>,
 }
 
 impl From<v1::CodeError> for CodeError {
     fn from(from: v1::CodeError) -> Self {
-        let v1::CodeError { name, value, traceback } = from;
-        Self { name, value, traceback }
+        let v1::CodeError { name, value, traceback, diagnosis } = from;
+        Self { name, value, traceback, diagnosis: diagnosis.map(Into::into) }
     }
 }

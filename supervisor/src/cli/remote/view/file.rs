@@ -62,6 +62,29 @@ impl From<&v1::FileInfo> for File {
     }
 }
 
+/// A change of a file.
+#[derive(Debug, Serialize)]
+pub struct FileEvent {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
+    kind: String,
+    /// The file, where it is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<File>,
+}
+
+impl From<&v1::FileEvent> for FileEvent {
+    fn from(from: &v1::FileEvent) -> Self {
+        Self {
+            path: String::from_utf8_lossy(&from.path).into_owned(),
+            path_hex: unless_text(&from.path),
+            kind: word::file_event(from.kind),
+            file: from.file.as_ref().map(File::from),
+        }
+    }
+}
+
 fn unless_text(bytes: &[u8]) -> Option<String> {
     std::str::from_utf8(bytes).is_err().then(|| hex(bytes))
 }

@@ -13,10 +13,12 @@ mod word;
 
 pub use self::code::{CodeContext, CodeError, CodeResult};
 pub use self::connection::{Connection, Denial, connection_state};
-pub use self::file::File;
+pub use self::file::{File, FileEvent};
 pub use self::host::{Status, Template, TenantUsage};
 pub use self::job::Job;
 pub use self::sandbox::{Event, Sandbox};
-pub use self::time::{moment, seconds};
+pub use self::time::{measured, moment, seconds};
 pub use self::timeline::Timeline;
-pub use self::word::{code_language, end_reason, event, job_state, on_timeout, outcome, start, state};
+pub use self::word::{
+    code_language, end_reason, event, file_event, job_state, on_timeout, outcome, start, state,
+};

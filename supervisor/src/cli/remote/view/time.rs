@@ -19,6 +19,13 @@ pub fn seconds(time: Option<rekindle_api::Duration>) -> Option<String> {
     })
 }
 
+/// The same of a duration that was measured here, to the microsecond.
+pub fn measured(time: std::time::Duration) -> String {
+    let nanos = i32::try_from(time.subsec_micros() * 1_000).unwrap_or(0);
+    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    self::seconds(Some(rekindle_api::Duration { seconds, nanos })).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     //! What a program reads.
@@ -35,6 +42,7 @@ mod tests {
         assert_eq!(time(0, 1_000), "0.000001s");
         assert_eq!(time(0, -500_000_000), "-0.5s");
         assert_eq!(super::seconds(None), None);
+        assert_eq!(measured(std::time::Duration::from_nanos(1_250_001_999)), "1.250001s");
         let at = moment(Some(Timestamp { seconds: 1_700_000_000, nanos: 0 }));
         assert_eq!(at.as_deref(), Some("2023-11-14T22:13:20Z"));
         assert_eq!(moment(Some(Timestamp { seconds: i64::MAX, nanos: 0 })), None);

@@ -4,8 +4,8 @@ use rekindle_api::v1::detached_execution::State;
 use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::timeline_outcome::Outcome as Came;
 use rekindle_api::v1::{
-    CodeLanguage, ErrorReason, ExecutionOutcome, FileKind, OnTimeout, SandboxEndReason, SandboxEventKind,
-    SandboxStartKind, SandboxState, TimelineOutcome,
+    CodeLanguage, ErrorReason, ExecutionOutcome, FileEventKind, FileKind, OnTimeout, SandboxEndReason,
+    SandboxEventKind, SandboxStartKind, SandboxState, TimelineOutcome,
 };
 
 /// Where a sandbox is in its life.
@@ -41,6 +41,11 @@ pub fn code_language(value: i32) -> String {
 /// What a path is.
 pub fn file_kind(value: i32) -> String {
     word("FILE_KIND_", FileKind::try_from(value).ok().map(|value| value.as_str_name()))
+}
+
+/// What happened to a file.
+pub fn file_event(value: i32) -> String {
+    word("FILE_EVENT_KIND_", FileEventKind::try_from(value).ok().map(|value| value.as_str_name()))
 }
 
 /// What came of a call: `ok`, `exited:1`, `cancelled`, or why it failed.

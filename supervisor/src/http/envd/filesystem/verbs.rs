@@ -14,10 +14,17 @@ pub(super) async fn stat(asked: Asked<'_>, request: PathRequest) -> Result<Entry
     Ok(EntryResponse { entry: EntryInfo::of(&path.path, &info) })
 }
 
+/// As with E2B, a directory that only root may make is the user's all the same, where its caller may be root.
 pub(super) async fn make_dir(asked: Asked<'_>, request: PathRequest) -> Result<EntryResponse, Trouble> {
     let path = asked.user()?.path(&request.path)?;
     let options = MkdirOptions { mode: 0, parents: true, must_not_exist: true };
-    let error = match asked.service.make_dir(asked.caller, asked.sandbox, &path, options).await {
+    let mut made = asked.service.make_dir(asked.caller, asked.sandbox, &path, options).await;
+    if made.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+        && let Ok(given) = asked.service.give_dir(asked.caller, asked.sandbox, &path.path).await
+    {
+        made = Ok(given);
+    }
+    let error = match made {
         Ok(info) => return Ok(EntryResponse { entry: EntryInfo::of(&path.path, &info) }),
         Err(error) => error,
     };

@@ -13,10 +13,12 @@ use crate::http::envd::rpc::{Asked, Rpc};
 use crate::http::envd::trouble::Trouble;
 use crate::service::ExecutionId;
 
-/// Writes once.
+/// Writes once. Clients give a shell that they have just started a fixed time from the answer on, so that a fresh
+/// terminal has somebody who reads before it is typed on.
 pub(super) async fn send(asked: Asked<'_>, request: SendInputRequest) -> Result<Nothing, Trouble> {
     let execution = selected(&asked, request.process)?;
     let data = data(request.input)?;
+    asked.service.until_terminal_speaks(asked.caller, asked.sandbox, &execution.to_string()).await?;
     write(&asked, execution, data, false).await?;
     Ok(Nothing {})
 }

@@ -1,6 +1,6 @@
 
 
-FACTORS = {"CSV": 10, "TSV": 10, "JSON": 8, "JSON, several documents": 8, "JSON Lines": 8, "Parquet": 8, "Excel": 12,
+FACTORS = {"CSV": 10, "TSV": 10, "JSON": 8, "JSON, several documents": 8, "JSON Lines": 8, "Parquet": 8, "Excel": 40,
            "SQLite": 0, "text": 4}
 
 
@@ -38,6 +38,8 @@ def write_loader(path, files):
         seen.add(where)
         known = about.get("read_bytes", 0) if about.get("packed") and not about.get("partial") else 0
         weight = (known or about["bytes"] * (6 if about.get("packed") else 1)) * FACTORS[form]
+        # A column of few different values takes next to nothing in a Parquet file, and its full size in memory.
+        weight = max(weight, about.get("records", 0) * len(about.get("columns", ())) * 16)
         about["variable"] = variable(where, taken)
         count = about.get("records", about.get("lines", sum(table["records"] for table in about.get("tables", ()))))
         entry = (where, form, about.get("packed", ""), about.get("delimiter"), about.get("names"), weight, count)
@@ -122,16 +124,21 @@ def characters(path, packed):
 
 
 class Records:
-    """The records of a file, read anew by every iteration, one at a time."""
+    """The records of a file, or of one sheet of it, read anew by every iteration, one at a time."""
 
-    def __init__(self, path, form, packed, mark, names, weight, count):
+    def __init__(self, path, form, packed, mark, names, weight, count, sheet=None):
         self.path, self.form, self.packed, self.mark, self.names = path, form, packed, mark, names
-        self.weight, self.count = weight, count
+        self.weight, self.count, self.sheet = weight, count, sheet
 
     def __repr__(self):
-        return f"<Records of {self.path}: about {self.count:,}, read while they are iterated over>"
+        what = f"about {self.count:,}" if self.sheet is None else f"sheet {self.sheet!r}"
+        return f"<Records of {self.path}: {what}, read while they are iterated over>"
 
     def __iter__(self):
+        if self.form == "Parquet":
+            return parquet_records(self.path)
+        if self.form == "Excel":
+            return sheet_records(self.path, self.sheet)
         if self.mark:
             return csv_records(self.path, self.packed, self.mark, self.names)
         read = {"JSON Lines": json_lines, "text": text_lines}.get(self.form, json_records)
@@ -202,11 +209,57 @@ def json_records(path, packed):
                 yield value
 
 
-def sheets(path):
-    if not PANDAS or importlib.util.find_spec("openpyxl") is None:
-        raise ImportError(f"{path}: pandas and openpyxl are needed to load an Excel file")
-    import pandas
-    return pandas.read_excel(path, sheet_name=None)
+def needed(path, form, *modules):
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
+    if missing:
+        raise ImportError(f"{path}: {' and '.join(missing)} is needed to read {form} files, and not installed")
+
+
+def parquet_records(path):
+    """Read page by page: neither the file nor one of its groups of rows is ever in memory as a whole."""
+    needed(path, "Parquet", "pyarrow")
+    from pyarrow import parquet
+    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
+        groups = [file.metadata.row_group(number).total_byte_size for number in range(file.num_row_groups)]
+        most = (8 << 20) * max(file.metadata.num_rows, 1) // max(sum(groups), 1)
+        for batch in file.iter_batches(batch_size=min(max(most, 1), 4096), use_threads=False):
+            yield from batch.to_pylist()
+
+
+def opened_sheets(path):
+    needed(path, "Excel", "openpyxl")
+    import openpyxl
+    return openpyxl.load_workbook(path, read_only=True, data_only=True)
+
+
+def sheet_records(path, sheet):
+    """Row by row; the first one has the names, as pandas would give them. All texts of the file are in memory once."""
+    book = opened_sheets(path)
+    try:
+        names, blank = None, 0
+        rows = book[sheet]
+        # What writers say of the size need not be true.
+        rows.reset_dimensions()
+        for row in rows.iter_rows(values_only=True):
+            if all(cell is None for cell in row):
+                blank += names is not None
+                continue
+            if names is None:
+                names = []
+                for number, cell in enumerate(row):
+                    first = name = f"Unnamed: {number}" if cell is None else str(cell)
+                    again = 0
+                    while name in names:
+                        again += 1
+                        name = f"{first}.{again}"
+                    names.append(name)
+                continue
+            for _ in range(blank):
+                yield dict.fromkeys(names)
+            blank = 0
+            yield dict(itertools.zip_longest(names, row[:len(names)]))
+    finally:
+        book.close()
 
 
 def whole(dataset):
@@ -215,10 +268,11 @@ def whole(dataset):
         from urllib.parse import quote
         return sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
     if form == "Excel":
-        return sheets(path)
+        needed(path, form, "pandas", "openpyxl")
+        import pandas
+        return pandas.read_excel(path, sheet_name=None, engine="openpyxl")
     if form == "Parquet":
-        if not PANDAS or not (importlib.util.find_spec("pyarrow") or importlib.util.find_spec("fastparquet")):
-            raise ImportError(f"{path}: pandas and pyarrow are needed to load a Parquet file")
+        needed(path, form, "pandas", *([] if importlib.util.find_spec("fastparquet") else ["pyarrow"]))
         import pandas
         return pandas.read_parquet(path)
     if mark and PANDAS:
@@ -244,13 +298,18 @@ def load(name):
         size = f"{len(data):,} long" if hasattr(data, "__len__") else "open"
         print(f"{name}: {type(data).__name__}, {size}, from {path}")
         return data
-    over = f"{name} may take {weight >> 20:,} MiB of memory, and {budget >> 20:,} MiB may be used"
-    if form in ("Parquet", "Excel"):
-        raise MemoryError(f"{over}; read parts of {path} instead, such as single columns or row groups")
-    warn(f"WARNING: {over}.")
-    warn(f"WARNING: {name} is NOT loaded: it is an iterator over its records. Use `for record in {name}`, or "
-         f"`{name}.sample(1000)` for a sample of all of them.")
-    data = Records(*dataset)
+    if form == "Excel":
+        book = opened_sheets(path)
+        data = {sheet.title: Records(*dataset, sheet.title) for sheet in book.worksheets}
+        book.close()
+        one, what = f"{name}[{next(iter(data), '')!r}]", "a dictionary of its sheets, each an iterator over its rows"
+    else:
+        if form == "Parquet":
+            needed(path, form, "pyarrow")
+        data, one, what = Records(*dataset), name, "an iterator over its records"
+    warn(f"WARNING: {name} may take {weight >> 20:,} MiB of memory, and {budget >> 20:,} MiB may be used.")
+    warn(f"WARNING: {name} is NOT loaded: it is {what}. Use `for record in {one}`, or "
+         f"`{one}.sample(1000)` for a sample of all of them.")
     print(f"{name}: {data!r}")
     return data
 

@@ -33,7 +33,7 @@ def describe_content(about, path, source, clock, sketched):
         about["format"] = "empty file"
         return
     if head.startswith(b"PAR1"):
-        describe_parquet(about, file, about["bytes"], sketched)
+        describe_parquet(about, file, about["bytes"], clock, sketched)
         return
     if head.startswith(b"SQLite format 3\0"):
         describe_sqlite(about, os.fsdecode(path), clock, sketched)

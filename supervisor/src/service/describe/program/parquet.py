@@ -99,7 +99,7 @@ def bound(data, physical, word):
     return None if word == "timestamp" else number
 
 
-def describe_parquet(about, file, size, sketched):
+def describe_parquet(about, file, size, clock, sketched):
     about["format"] = "Parquet"
     file.seek(max(size - 8, 0))
     end = file.read(8)
@@ -114,6 +114,7 @@ def describe_parquet(about, file, size, sketched):
         read_footer(about, footer)
     except (AttributeError, KeyError, TypeError, IndexError, ValueError):
         raise Failure("is broken: its footer is not one of a Parquet file") from None
+    describe_parquet_values(about, file, clock, sketched)
 
 
 def read_footer(about, footer):

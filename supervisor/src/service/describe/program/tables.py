@@ -81,7 +81,10 @@ def describe_excel(about, archive, clock, sketched):
             if len(shared) >= 500_000:
                 about["notes"].append("only the first 500,000 texts are told apart")
                 break
+    moments = Moments(archive)
     for element in ElementTree.fromstring(part(archive, "xl/workbook.xml")).iter():
+        if tag(element) == "workbookPr" and element.get("date1904") in ("1", "true"):
+            moments.first = "1904-01-01"
         if tag(element) == "sheet":
             link = next((value for name, value in element.items() if name.endswith("}id")), "")
             found.append((element.get("name", ""), parts.get(link, "")))
@@ -89,7 +92,49 @@ def describe_excel(about, archive, clock, sketched):
         table = {"name": clean(name)[:LONGEST_KEY], "records": 0, "notes": []}
         sheets.append(table)
         if where in archive.namelist():
-            describe_sheet(table, stream(archive, where, "row", clock), shared, sketched)
+            describe_sheet(table, stream(archive, where, "row", clock), shared, moments, sketched)
+
+
+class Moments:
+    """Dates and times, which are numbers of days that a style shows as such."""
+
+    def __init__(self, archive):
+        from xml.etree import ElementTree
+
+        self.first = "1899-12-30"
+        self.styles = set()
+        if "xl/styles.xml" not in archive.namelist():
+            return
+        own, within = {}, False
+        for event, element in ElementTree.iterparse(io.BytesIO(part(archive, "xl/styles.xml")), ("start", "end")):
+            if tag(element) == "cellXfs":
+                within, place = event == "start", 0
+            elif event == "start" and tag(element) == "numFmt":
+                own[element.get("numFmtId")] = element.get("formatCode", "")
+            elif event == "start" and within and tag(element) == "xf":
+                form = element.get("numFmtId", "0")
+                # What is in quotation marks, in brackets or behind a backslash stands for itself.
+                shown = re.sub(r'"[^"]*"|\[[^\]]*\]|\\.', "", own.get(form, "")).lower()
+                if form in OF_MOMENTS or form in own and set("dmyhs") & set(shown) and shown != "general":
+                    self.styles.add(str(place))
+                place += 1
+
+    def read(self, value, style):
+        import datetime
+
+        if style not in self.styles or type(value) not in (int, float):
+            return value
+        try:
+            moment = datetime.datetime.fromisoformat(self.first) + datetime.timedelta(seconds=round(value * 86400))
+        except (OverflowError, ValueError):
+            return value
+        if 0 < value < 1:
+            return moment.time().isoformat()
+        return moment.date().isoformat() if type(value) is int or value.is_integer() else moment.isoformat(" ")
+
+
+# Formats that every program for tables has.
+OF_MOMENTS = frozenset(map(str, (*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59))))
 
 
 def part(archive, name):
@@ -121,7 +166,7 @@ def stream(archive, name, wanted, clock):
                     clock.check()
 
 
-def describe_sheet(table, rows, shared, sketched):
+def describe_sheet(table, rows, shared, moments, sketched):
     columns = Table(sketched)
     table["values"] = columns.values
     batch = []
@@ -133,7 +178,7 @@ def describe_sheet(table, rows, shared, sketched):
             if place >= MOST_FIELDS:
                 continue
             cells.extend([None] * (place + 1 - len(cells)))
-            cells[place] = cell_value(cell, shared)
+            cells[place] = cell_value(cell, shared, moments)
         if not columns.names:
             texts = [cell if type(cell) is str else "" for cell in cells]
             heading = bool(texts) and all(texts)
@@ -149,7 +194,7 @@ def describe_sheet(table, rows, shared, sketched):
     table["records"] = columns.rows
 
 
-def cell_value(cell, shared):
+def cell_value(cell, shared, moments):
     kind = cell.get("t")
     if kind == "inlineStr":
         return "".join(piece.text or "" for piece in cell.iter() if tag(piece) == "t")
@@ -161,7 +206,7 @@ def cell_value(cell, shared):
     if kind == "b":
         return text == "1"
     if kind in (None, "n"):
-        return number(text)
+        return moments.read(number(text), cell.get("s"))
     return text
 
 

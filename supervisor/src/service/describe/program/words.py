@@ -173,12 +173,21 @@ def file_lines(about, level):
     extensions = sorted(about.get("extensions", {}).items(), key=lambda item: -item[1][0])
     for ending, (count, bytes_) in extensions[:max(level.fields // 8, 3)]:
         lines.append(f"  {clean(ending) or 'without ending'}: {plural(count, 'file')}, {size(bytes_)}")
-    if about.get("values") is not None:
+    columns = about.get("columns", {})
+    if columns and about.get("values") is not None:
+        # Their number in the footer is of the parts of what is nested.
+        seen = about["values"].fields
+        for name, child in itertools.islice(seen.items(), level.fields):
+            lines += outline(name, child, level, 1)
+        if len(seen) > level.fields:
+            lines.append(f"  … {plural(len(seen) - level.fields, 'more column')}")
+        columns = {name: column for name, column in columns.items() if name.partition(".")[0] not in seen}
+    elif about.get("values") is not None:
         records = record_values(about["values"])
         lines += field_lines(records, level, 1)
         if not records.objects or len(kinds(records)) > 1 or records.items is not None:
             lines[1:1] = outline("records", records, level, 1)[:1]
-    for name, column in itertools.islice(about.get("columns", {}).items(), level.fields):
+    for name, column in itertools.islice(columns.items(), level.fields):
         text = f"  {name}: {column['type']}"
         if "min" in column and "max" in column:
             text += f" {span(column['min'], column['max'])}"

@@ -86,14 +86,24 @@ async fn connections_of_two_executions_at_once_are_never_taken_for_each_others()
     assert!(!first.is_empty() && !second.is_empty() && first != second, "{told:?}");
 
     gate.close().await;
-    // It has so many of a sandbox's each second, and the number of the others; none of them is swapped.
+    // It has so many of a sandbox's each second, and the number of the others: together they are all of them. None of
+    // them is swapped, and none has two lines.
     let text = std::fs::read_to_string(&audit).expect("an audit log");
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let lines: Vec<Value> = lines.filter(|line| line["method"] == "connection").collect();
+    let lines: Vec<Value> = lines.filter(|line| line["sandbox"] == *sandbox.id).collect();
+    let left_out = |line: &Value| {
+        let counts = ["connection", "connections"].iter().any(|method| line["method"] == *method);
+        line["left_out"].as_u64().filter(|_| counts).unwrap_or(0)
+    };
+    let left_out: u64 = lines.iter().map(left_out).sum();
+    let lines: Vec<Value> = lines.into_iter().filter(|line| line["method"] == "connection").collect();
     let said = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
     let pairs = lines.iter().map(|line| (said(line, "host"), said(line, "guest_says_execution")));
     let expected = told.iter().map(|(pair, _)| pair.clone()).collect::<BTreeSet<_>>();
     assert_eq!(pairs.collect::<BTreeSet<_>>(), expected);
-    let left_out: u64 = lines.iter().filter_map(|line| line["left_out"].as_u64()).sum();
-    assert!(lines.len() as u64 + left_out <= 2 * connections() as u64, "{} and {left_out}", lines.len());
+    for name in [&one, &two] {
+        let of_one = lines.iter().filter(|line| line["host"] == **name).count();
+        assert!((1..=connections()).contains(&of_one), "{name} has {of_one} lines");
+    }
+    assert_eq!(lines.len() as u64 + left_out, 2 * connections() as u64, "{} and {left_out}", lines.len());
 }

@@ -14,7 +14,7 @@ use super::gate::Gate;
 use super::made::{WHEEL, made, npm_package};
 
 /// The image that has the clients, barely warmed up.
-pub(super) const TEMPLATE: &str = "clients";
+pub const TEMPLATE: &str = "clients";
 const RECIPE: &str = r#"
 description = "the big image, for its clients"
 image = "python-node"
@@ -24,7 +24,7 @@ scratch_mib = 256
 "#;
 
 /// Makes the template, once.
-pub(super) async fn template(lab: &Lab) -> Result<(), Unavailable> {
+pub async fn template(lab: &Lab) -> Result<(), Unavailable> {
     static BUILT: OnceCell<Result<(), Unavailable>> = OnceCell::const_new();
     let build = || async {
         let source = lab.source_of(TEMPLATE, RECIPE)?;

@@ -1,6 +1,7 @@
 //! A server with the network policy `test`, and programs run in its sandboxes: what the tests beside it share.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -91,7 +92,15 @@ impl Gate {
         more: &[String],
     ) -> Self {
         let policies = format!("test = {{ mode = \"allow\", {allow} }}");
-        Self::start(lab, template, &policies, hosts, more, &[]).await
+        Self::start(lab, template, &policies, hosts, more, &[], 0).await
+    }
+
+    /// The same, with one machine that waits ready.
+    pub async fn open_parked(lab: &Lab, template: &str, allow: &str, hosts: &[(&str, SocketAddr)]) -> Self {
+        let policies = format!("test = {{ mode = \"allow\", {allow} }}");
+        let gate = Self::start(lab, template, &policies, hosts, &[], &[], 1).await;
+        gate.server.filled(1, 0).await;
+        gate
     }
 
     /// The same with these policies, of a server that believes this authority as well as none other.
@@ -104,8 +113,8 @@ impl Gate {
     ) -> Self {
         let dir = TempDir::new().expect("a directory");
         let pem = dir.path().join("roots.pem");
-        std::fs::write(&pem, authority.pem()).expect("written");
-        let mut gate = Self::start(lab, template, policies, hosts, &[], &[("SSL_CERT_FILE", &pem)]).await;
+        fs::write(&pem, authority.pem()).expect("written");
+        let mut gate = Self::start(lab, template, policies, hosts, &[], &[("SSL_CERT_FILE", &pem)], 0).await;
         gate.roots = Some(dir);
         gate
     }
@@ -117,6 +126,7 @@ impl Gate {
         hosts: &[(&str, SocketAddr)],
         more: &[String],
         variables: &[(&str, &Path)],
+        parked: u32,
     ) -> Self {
         let data = lab.copy();
         let hosts: Vec<String> =
@@ -124,9 +134,9 @@ impl Gate {
         let settings = [
             format!("network.policies={{ {policies} }}"),
             format!("network.hosts={{ {} }}", hosts.join(", ")),
-            // Nothing waits ready: every sandbox is restored from the snapshot when it is asked for.
+            // Where nothing waits ready, every sandbox is restored from the snapshot when it is asked for.
             format!(
-                "pool.templates={{ {template} = {{ parked_low = 0, parked_high = 0, prespawned = 0 }} }}"
+                "pool.templates={{ {template} = {{ parked_low = {parked}, parked_high = {parked}, prespawned = 0 }} }}"
             ),
             format!("sandbox.default_template={template}"),
             "telemetry.log_format=json".to_owned(),
@@ -151,6 +161,21 @@ impl Gate {
         leftovers::monitors(self.data.path())
     }
 
+    /// The processes that serve its connections.
+    pub fn workers(&self) -> Vec<u32> {
+        let all = fs::read_dir("/proc").expect("processes");
+        let all = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        let server = self.server.pid().to_string();
+        let is_worker = |pid: &u32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let is = |field: &str, value: &str| {
+                status.lines().any(|line| line.split_once(":\t") == Some((field, value)))
+            };
+            is("Name", "rekindle-net") && is("PPid", &server)
+        };
+        all.filter(is_worker).collect()
+    }
+
     /// A sandbox with a policy.
     pub async fn sandbox(&self, network: &str) -> Sandbox {
         let request = CreateSandboxRequest {
@@ -163,7 +188,7 @@ impl Gate {
 
     /// Runs a line of the shell, with these bytes on its standard input.
     pub async fn shell(&self, sandbox: &Sandbox, line: &str, stdin: &str) -> Ran {
-        self.run(sandbox, shell(line), stdin).await
+        self.run(sandbox, shell(line), stdin, "").await
     }
 
     /// Runs Python source that can [`ASK`], and returns the lines it printed.
@@ -173,16 +198,23 @@ impl Gate {
 
     /// Runs Python source that can [`ASK`].
     pub async fn ran_python(&self, sandbox: &Sandbox, source: &str) -> Ran {
-        self.run(sandbox, python(&format!("{ASK}\n{source}")), "").await
+        self.run(sandbox, python(&format!("{ASK}\n{source}")), "", "").await
     }
 
-    async fn run(&self, sandbox: &Sandbox, program: Program, stdin: &str) -> Ran {
+    /// The same as the guest's root, and returns the lines it printed.
+    pub async fn python_as_root(&self, sandbox: &Sandbox, source: &str) -> Vec<String> {
+        let ran = self.run(sandbox, python(&format!("{ASK}\n{source}")), "", "root").await;
+        ran.printed().lines().map(str::to_owned).collect()
+    }
+
+    async fn run(&self, sandbox: &Sandbox, program: Program, stdin: &str, user: &str) -> Ran {
         let request = ExecuteRequest {
             sandbox: sandbox.id.clone(),
             program: Some(program),
             stdin: stdin.as_bytes().to_vec().into(),
             timeout: time(PATIENCE),
             output_limit: Some(OUTPUT),
+            user: user.to_owned(),
             ..ExecuteRequest::default()
         };
         let ended = self.client.sandboxes.clone().execute(request).await.expect("it runs").into_inner();

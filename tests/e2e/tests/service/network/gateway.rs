@@ -1,5 +1,5 @@
 //! The gateway from inside a real guest: a program that knows a base address and a key, as SDKs do, reaches a service
-//! whose credential is nowhere in the machine: the memory of the whole guest is searched for it.
+//! whose credential is nowhere in the machine: the memory of the whole guest is searched for it, and what is written down.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -51,7 +51,14 @@ async fn a_program_calls_a_service_with_a_credential_that_is_not_in_the_machine(
     );
     let rules = "allow = [{ host = \"plain.example.com\", protocol = \"http\" }]";
     let hosts = [("api.example.com", site.address())];
-    let gate = Gate::open_with(lab, "minimal", rules, &hosts, &[services]).await;
+    let audit = dir.path().join("audit.jsonl");
+    let more = [
+        services,
+        format!("telemetry.audit_log={}", audit.display()),
+        // All that can be said.
+        "telemetry.log=debug,rekindle=trace".to_owned(),
+    ];
+    let gate = Gate::open_with(lab, "minimal", rules, &hosts, &more).await;
     // It has no network, and this all the same.
     let request = CreateSandboxRequest {
         gateway: vec!["ai/models".to_owned()],
@@ -113,5 +120,19 @@ print(found)
 "#
     );
     assert_eq!(gate.python(&sandbox, &search).await, ["200 []", "[]"]);
+
+    // Nor in what is written down about it. The sandbox's name is found there, and the operation.
+    let log = gate.server.lines().join("\n");
+    let audit = std::fs::read_to_string(&audit).expect("an audit log");
+    assert!(log.contains(&sandbox.id) && audit.contains("gateway ai/models"), "{log}\n{audit}");
+    assert!(!log.contains(CANARY) && !audit.contains(CANARY));
+    // Nor would it be in a core: supervisor and worker, which have it, and the monitor never leave one.
+    let (server, workers, monitors) = (gate.server.pid(), gate.workers(), gate.monitors());
+    assert_eq!((workers.len(), monitors.len()), (1, 1));
+    for pid in [server].into_iter().chain(workers).chain(monitors) {
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
+        let limit = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).expect("a limit");
+        assert_eq!(limit.split_whitespace().collect::<Vec<_>>(), ["0", "0", "bytes"], "{pid}");
+    }
     gate.close().await;
 }

@@ -4,6 +4,7 @@
 use rekindle_e2e::authority::Authority;
 use rekindle_e2e::site::Site;
 
+use super::clients::{TEMPLATE, lab_with_clients};
 use super::gate::Gate;
 
 const RULES: &str =
@@ -113,5 +114,47 @@ print(client.recv(5).decode())
         ["PermissionError", "PermissionError", "PermissionError", "ConnectionRefusedError", "local"];
     assert_eq!(gate.python(&sandbox, &source).await, expected);
     assert_eq!(site.connections(), 0);
+    gate.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_is_sent_to_a_private_address_does_not_get_there() {
+    let lab = lab_with_clients!();
+    let _turn = lab.turn().await;
+    let (site, secret) = (Site::plain().await, Site::plain().await);
+    secret.put("/", "text/plain", "of the host");
+    let policies = format!("test = {{ mode = \"allow\", {RULES} }}, open = {{ mode = \"full\" }}");
+    let hosts = [("plain.example.com", site.address())];
+    let gate = Gate::open_trusting(lab, TEMPLATE, &policies, &hosts, &Authority::new()).await;
+    let (test, open) = (gate.sandbox("test").await, gate.sandbox("open").await);
+    let elsewhere =
+        ["169.254.169.254", "10.0.0.1", "[::ffff:169.254.169.254]", "2852039166", "0xa9.0xfe.0xa9.0xfe"];
+    for (number, address) in elsewhere.iter().enumerate() {
+        site.redirect(&format!("/{number}"), &format!("http://{address}/latest/meta-data/"));
+        for (sandbox, reason) in [(&test, "address_literal"), (&open, "private_address")] {
+            let line = format!(
+                "curl -sS -L -w '%{{http_code}} %{{num_redirects}}' http://plain.example.com/{number}"
+            );
+            let ran = gate.shell(sandbox, &line, "").await;
+            let denials: Vec<_> = ran.network.denials.iter().map(|denial| denial.reason.as_str()).collect();
+            assert_eq!(denials, [reason], "{address}: {ran:?}");
+            assert_eq!(
+                (ran.network.connections, ran.network.denied, ran.network.failed),
+                (2, 1, 0),
+                "{ran:?}"
+            );
+            let printed = ran.printed();
+            assert!(printed.ends_with("403 1") && printed.contains(reason), "{address}: {printed}");
+        }
+    }
+    // The loopback that a program is sent to is the sandbox's own, where nobody listens.
+    site.redirect("/home", &format!("http://{}/", secret.address()));
+    for sandbox in [&test, &open] {
+        let ran = gate.shell(sandbox, "curl -sS -L http://plain.example.com/home", "").await;
+        ran.assert_told(7, "connect");
+    }
+    assert_eq!(secret.connections(), 0);
+    let asked = 2 * (elsewhere.len() + 1);
+    assert_eq!((site.connections(), site.heard().len()), (asked, asked));
     gate.close().await;
 }

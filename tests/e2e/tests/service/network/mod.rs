@@ -15,3 +15,5 @@ mod off;
 mod root;
 mod servers;
 mod worker;
+
+pub use self::clients::{TEMPLATE as LARGE_TEMPLATE, template as large_template};

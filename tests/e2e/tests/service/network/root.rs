@@ -1,43 +1,25 @@
 //! The guest's root, who may change everything inside: names that lead elsewhere, rules that are gone. None of it opens
 //! anything, because nothing inside decides.
-//!
-//! Callers of the service run nothing as root, so the machine is the library's.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::Arc;
-
-use rekindle::network::{Access, Egress, PolicySpec, Protocol, RuleSpec};
-use rekindle::vm::Vm;
-use rekindle_e2e::guest::{answers, as_root, output, python};
+use rekindle_e2e::Lab;
 use rekindle_e2e::site::Site;
 
-use super::gate::ASK;
+use super::gate::Gate;
 
-/// Serves the machine's connections by a policy that allows one name, which leads to this site.
-fn serve(vm: &Vm, site: &Site) {
-    let host = "plain.example.com".to_owned();
-    let rule = RuleSpec { host: host.clone(), ports: vec![80], protocol: Protocol::Http, record: None };
-    let spec = PolicySpec { mode: Access::Allow, allow: vec![rule], ..PolicySpec::default() };
-    let hosts: BTreeMap<String, SocketAddr> = [(host, site.address())].into();
-    let egress = Egress::new(&[("test".to_owned(), spec)].into(), &hosts).expect("a network");
-    let gate = egress.gate(egress.policy("test").expect("the policy"), None);
-    // It ends with the machine's session.
-    tokio::spawn(Arc::new(gate).serve(vm.agent().take_streams()));
-}
-
-async fn root(vm: &Vm, source: &str) -> Vec<String> {
-    let printed = output(vm, as_root(python(&format!("{ASK}\n{source}")))).await;
-    printed.lines().map(str::to_owned).collect()
+/// A server whose policy allows one name, which leads to this site.
+async fn open(lab: &Lab, site: &Site) -> Gate {
+    let rules = "allow = [{ host = \"plain.example.com\", protocol = \"http\" }]";
+    Gate::open(lab, "minimal", rules, &[("plain.example.com", site.address())]).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_allowed_name_that_root_leads_to_metadata_or_home_does_not_lead_there() {
     let lab = lab!();
     let _turn = lab.turn().await;
-    let (site, vm) = (Site::plain().await, lab.clone().await);
+    let site = Site::plain().await;
     site.put("/", "text/plain", "hello");
-    serve(&vm, &site);
+    let gate = open(lab, &site).await;
+    let sandbox = gate.sandbox("test").await;
     let source = r#"
 allowed = socket.gethostbyname("plain.example.com")
 with open("/etc/hosts", "a") as hosts:
@@ -48,9 +30,9 @@ print(socket.gethostbyname("denied.example.net") == allowed, ask("denied.example
 print(ask(allowed, "plain.example.com"))
 "#;
     let expected = ["169.254.169.254 403 address_literal", "True 403 host_mismatch", "200 hello"];
-    assert_eq!(root(&vm, source).await, expected);
+    assert_eq!(gate.python_as_root(&sandbox, source).await, expected);
     assert_eq!(site.heard(), ["GET plain.example.com /"]);
-    vm.stop().await;
+    gate.close().await;
 }
 
 /// Removes the table of rules, in the kernel's own words: images have no `nft`.
@@ -69,9 +51,10 @@ print("flushed", struct.unpack("=i", netlink.recv(4096)[16:20])[0])
 async fn root_that_removes_every_rule_has_no_network_left() {
     let lab = lab!();
     let _turn = lab.turn().await;
-    let (site, vm) = (Site::plain().await, lab.clone().await);
+    let site = Site::plain().await;
     site.put("/", "text/plain", "hello");
-    serve(&vm, &site);
+    let gate = open(lab, &site).await;
+    let sandbox = gate.sandbox("test").await;
     let source = format!(
         r#"
 allowed = socket.gethostbyname("plain.example.com")
@@ -92,10 +75,10 @@ except ConnectionError:
     print("cut")
 "#
     );
-    let printed = root(&vm, &source).await;
+    let printed = gate.python_as_root(&sandbox, &source).await;
     let expected = ["200 hello", "flushed 0", "TimeoutError", "TimeoutError", "TimeoutError", "cut"];
     assert_eq!(printed, expected);
     assert_eq!(site.connections(), 1);
-    answers(&vm).await;
-    vm.stop().await;
+    assert_eq!(gate.shell(&sandbox, "id -un", "").await.printed(), "user", "it goes on");
+    gate.close().await;
 }

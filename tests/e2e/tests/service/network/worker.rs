@@ -1,29 +1,12 @@
 //! The process that serves connections dies: programs see their connections end, the next ones work, and the supervisor
 //! and its sandboxes do not notice otherwise.
 
-use std::fs;
-
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rekindle_e2e::site::Site;
 use rekindle_test_support::wait::until_some;
 
 use super::gate::Gate;
-
-/// The workers of a server.
-fn workers(server: u32) -> Vec<u32> {
-    let all = fs::read_dir("/proc")
-        .expect("processes")
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    let is_worker = |pid: &u32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let is = |field: &str, value: &str| {
-            status.lines().any(|line| line.split_once(":\t") == Some((field, value)))
-        };
-        is("Name", "rekindle-net") && is("PPid", &server.to_string())
-    };
-    all.filter(is_worker).collect()
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_worker_ends_connections_and_the_next_one_serves() {
@@ -33,7 +16,7 @@ async fn a_killed_worker_ends_connections_and_the_next_one_serves() {
     site.put("/", "text/plain", "hello");
     let rules = "allow = [{ host = \"plain.example.com\", protocol = \"http\" }], budget = { requests = 2 }";
     let gate = Gate::open(lab, "minimal", rules, &[("plain.example.com", site.address())]).await;
-    let worker = until_some("a worker", || workers(gate.server.pid()).first().copied()).await;
+    let worker = until_some("a worker", || gate.workers().first().copied()).await;
     let sandbox = gate.sandbox("test").await;
 
     // It asks, holds the connection, and says so; then it waits for the end of it.
@@ -55,7 +38,7 @@ except ConnectionResetError:
     let (held, ()) = tokio::join!(holding, killing);
     assert_eq!(held[0], "200 hello");
     assert!(["0", "reset", "closed"].contains(&held[1].as_str()), "{held:?}");
-    until_some("another worker", || workers(gate.server.pid()).into_iter().find(|pid| *pid != worker)).await;
+    until_some("another worker", || gate.workers().into_iter().find(|pid| *pid != worker)).await;
 
     let again = "print(ask('plain.example.com'))\nprint(ask('plain.example.com'))\n";
     assert_eq!(gate.python(&sandbox, again).await, ["200 hello", "403 budget_spent"], "one of two was spent");
