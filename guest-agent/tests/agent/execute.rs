@@ -410,6 +410,17 @@ async fn usage_tells_of_work_and_of_waiting() {
 }
 
 #[tokio::test]
+async fn what_a_program_leaves_behind_is_not_the_next_ones_work() {
+    let agent = agent!();
+    let spinning = "(while :; do :; done) >/dev/null 2>&1 & sleep 0.5";
+    for _ in 0..3 {
+        let left = agent.run(shell(spinning)).await.usage;
+        let next = agent.run(shell("true")).await.usage;
+        assert!(next.cpu_micros < left.cpu_micros / 2, "{next:?} after {left:?}");
+    }
+}
+
+#[tokio::test]
 async fn common_failures_get_a_category() {
     let agent = agent!();
     let missing = agent.run(shell("frobnicate")).await;

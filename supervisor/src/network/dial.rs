@@ -21,8 +21,10 @@ use super::policy::Target;
 
 /// How long a lookup may take, its turn included.
 const LOOKUP_DEADLINE: Duration = Duration::from_secs(10);
-/// Lookups at a time, of all sandboxes: each holds a thread.
-const MAX_LOOKUPS: usize = 32;
+/// Lookups at a time, of all sandboxes: each holds a thread until the resolver is done with it, waited for or not.
+const MAX_LOOKUPS: usize = 128;
+/// Lookups at a time of one sandbox, whose names may lead to servers that never answer.
+const MAX_LOOKUPS_EACH: usize = 4;
 /// Addresses of one name that are tried.
 const MAX_TRIED: usize = 4;
 /// How long one of them may take.
@@ -89,6 +91,8 @@ pub struct Dialer {
     resolver: Arc<dyn Resolve>,
     hosts: Arc<BTreeMap<HostName, SocketAddr>>,
     lookups: Arc<Semaphore>,
+    /// Its part of them.
+    share: Arc<Semaphore>,
     connect: Arc<Connect>,
 }
 
@@ -97,8 +101,13 @@ impl Dialer {
     #[must_use]
     pub fn new(resolver: Arc<dyn Resolve>, hosts: BTreeMap<HostName, SocketAddr>) -> Self {
         let connect: Arc<Connect> = Arc::new(|address| Box::pin(TcpStream::connect(address)));
-        let lookups = Arc::new(Semaphore::new(MAX_LOOKUPS));
-        Self { resolver, hosts: Arc::new(hosts), lookups, connect }
+        let [lookups, share] = [MAX_LOOKUPS, MAX_LOOKUPS_EACH].map(|most| Arc::new(Semaphore::new(most)));
+        Self { resolver, hosts: Arc::new(hosts), lookups, share, connect }
+    }
+
+    /// The same for another sandbox, which has a part of the lookups of its own. Clones have one together.
+    pub(super) fn for_another(&self) -> Self {
+        Self { share: Arc::new(Semaphore::new(MAX_LOOKUPS_EACH)), ..self.clone() }
     }
 
     /// The same, with somebody else to make the connections.
@@ -141,8 +150,15 @@ impl Dialer {
     /// What the name leads to and may be dialled; at least one.
     async fn addresses(&self, name: &HostName, port: u16) -> Result<Vec<SocketAddr>, DialError> {
         let lookup = async {
-            let _turn = self.lookups.acquire().await.map_err(io::Error::other)?;
-            self.resolver.lookup(name).await
+            let own = Arc::clone(&self.share).acquire_owned().await.map_err(io::Error::other)?;
+            let one_of_all = Arc::clone(&self.lookups).acquire_owned().await.map_err(io::Error::other)?;
+            let (resolver, name) = (Arc::clone(&self.resolver), name.clone());
+            // Goes on when nobody waits for it any more: the resolver has its thread, and so it has its turn.
+            let looking = async move {
+                let _turns = (own, one_of_all);
+                resolver.lookup(&name).await
+            };
+            tokio::spawn(looking).await.map_err(io::Error::other)?
         };
         let found = timeout(LOOKUP_DEADLINE, lookup).await;
         let found = found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));

@@ -50,7 +50,7 @@ impl Gate {
     pub fn new(policy: Arc<Policy>, dialer: Dialer, observer: Option<Arc<dyn Observe>>) -> Self {
         Self {
             policy: Arc::new(watch::channel(policy).0),
-            dialer,
+            dialer: dialer.for_another(),
             spent: Arc::default(),
             journal: Arc::new(Journal::new(observer)),
             grants: None,

@@ -72,8 +72,11 @@ pub(super) async fn pump(
                 (&onward[..], refused)
             }
         };
-        traffic.take(way, bytes.len(), gate.policy().budget()).await?;
-        write(to, bytes, direction).await?;
+        let allowed = traffic.take_some(way, bytes.len(), gate.policy().budget()).await?;
+        write(to, &bytes[..allowed], direction).await?;
+        if allowed < bytes.len() {
+            return Err(BudgetSpent.into());
+        }
         if let Some(error) = refused {
             return Err(error.into());
         }

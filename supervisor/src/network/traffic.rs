@@ -53,10 +53,15 @@ impl Sums {
         self.of(way).fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Adds to a sum that stays within a bound; adds nothing where it would not.
-    fn add_within(&self, way: Way, bytes: u64, most: Option<u64>) -> bool {
-        let within = |sum: u64| sum.checked_add(bytes).filter(|sum| most.is_none_or(|most| *sum <= most));
-        self.of(way).fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
+    /// Adds to a sum as much of this as stays within a bound; how much that is.
+    fn add_within(&self, way: Way, bytes: u64, most: Option<u64>) -> u64 {
+        let mut added = 0;
+        let within = |sum: u64| {
+            added = most.map_or(bytes, |most| bytes.min(most.saturating_sub(sum)));
+            (added > 0).then(|| sum.saturating_add(added))
+        };
+        let _ = self.of(way).fetch_update(Ordering::Relaxed, Ordering::Relaxed, within);
+        added
     }
 }
 
@@ -161,19 +166,35 @@ impl Traffic {
         &self.own
     }
 
-    /// Takes bytes that are about to move out of the budget, and waits until the pace allows them.
-    pub(super) async fn take(&self, way: Way, bytes: usize, budget: &Budget) -> Result<(), BudgetSpent> {
+    /// Takes bytes that are about to move out of the budget, as many as there are left, and waits until the pace allows
+    /// them; how many these are.
+    pub(super) async fn take_some(
+        &self,
+        way: Way,
+        bytes: usize,
+        budget: &Budget,
+    ) -> Result<usize, BudgetSpent> {
         let most = match way {
             Way::Up => budget.bytes_up,
             Way::Down => budget.bytes_down,
         };
-        if !self.spent.sums.add_within(way, bytes as u64, most) {
+        let taken = self.spent.sums.add_within(way, bytes as u64, most);
+        if taken == 0 && bytes > 0 {
             return Err(BudgetSpent);
         }
         if let Some(per_second) = budget.bytes_per_second {
-            sleep_until(self.spent.due(bytes as u64, per_second, Instant::now())).await;
+            sleep_until(self.spent.due(taken, per_second, Instant::now())).await;
         }
-        Ok(())
+        // No more than there were.
+        Ok(usize::try_from(taken).unwrap_or(bytes))
+    }
+
+    /// The same for bytes that are worth nothing in part. Where they do not fit, nothing is left for others either.
+    pub(super) async fn take(&self, way: Way, bytes: usize, budget: &Budget) -> Result<(), BudgetSpent> {
+        match self.take_some(way, bytes, budget).await? {
+            taken if taken < bytes => Err(BudgetSpent),
+            _ => Ok(()),
+        }
     }
 
     /// Counts bytes that have moved.
@@ -219,13 +240,25 @@ mod tests {
         let budget = Budget { bytes_up: Some(100), ..Budget::default() };
         assert_eq!(one.take(Way::Up, 60, &budget).await, Ok(()));
         one.moved(Way::Up, 60);
-        assert_eq!(other.take(Way::Up, 41, &budget).await, Err(BudgetSpent));
         assert!(!spent.is_over(&budget));
-        assert_eq!(other.take(Way::Up, 40, &budget).await, Ok(()));
+        assert_eq!(other.take_some(Way::Up, 41, &budget).await, Ok(40));
         other.moved(Way::Up, 40);
         assert!(spent.is_over(&budget));
+        assert_eq!(one.take_some(Way::Up, 1, &budget).await, Err(BudgetSpent));
+        assert_eq!(one.take_some(Way::Up, 0, &budget).await, Ok(0));
         assert_eq!(other.take(Way::Down, 1 << 40, &budget).await, Ok(()), "the other direction has no bound");
         assert_eq!((one.sums().up(), other.sums().up(), execution.up()), (60, 40, 100));
+    }
+
+    #[tokio::test]
+    async fn what_is_worth_nothing_in_part_spends_the_rest_of_the_budget() {
+        let spent = Arc::new(Spent::default());
+        let traffic = Traffic::new(Arc::clone(&spent), None);
+        let budget = Budget { bytes_up: Some(100), ..Budget::default() };
+        assert_eq!(traffic.take(Way::Up, 100, &budget).await, Ok(()));
+        let more = Budget { bytes_up: Some(150), ..Budget::default() };
+        assert_eq!(traffic.take(Way::Up, 51, &more).await, Err(BudgetSpent));
+        assert!(spent.is_over(&more));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::create::AtTimeout;
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
 use super::keeper::Holdings;
+use super::live::PROMPT;
 use super::registry::Service;
 use super::sandbox::{EndReason, Sandbox, SandboxState, SandboxView};
 use crate::telemetry::Origin;
@@ -211,13 +212,9 @@ impl Service {
         }
         // Before a program can dial.
         sandbox.gate.unpause();
-        if let Err(error) = sandbox.vm().resume().await {
+        if let Err(error) = let_run(sandbox).await {
             sandbox.gate.pause();
-            // It may run all the same.
-            if sandbox.vm().pause().await.is_err() {
-                sandbox.want_end(EndReason::VmLost, "its machine could be neither resumed nor paused");
-            }
-            return Err(ServiceError::Machine(error));
+            return Err(error);
         }
         // Before a call gets in: the guest's clock has stood still with its processors.
         if let Err(error) = sandbox.agent().set_clock(SET_CLOCK).await {
@@ -233,9 +230,31 @@ impl Service {
     }
 }
 
+/// Lets the processors of a paused machine run. One that does not say so may run all the same, and is paused again.
+pub(super) async fn let_run(sandbox: &Sandbox) -> Result<(), ServiceError> {
+    let vm = sandbox.vm();
+    let Err(error) = vm.resume().await else { return Ok(()) };
+    if vm.pause().await.is_err() {
+        sandbox.want_end(EndReason::VmLost, "its machine could be neither resumed nor paused");
+    }
+    Err(ServiceError::Machine(error))
+}
+
 /// Lets no call in any more and stops the clocks; whether it was not so before.
-pub(super) async fn set_paused(sandbox: &Sandbox) -> Result<bool, ServiceError> {
-    end_unread(sandbox).await;
+async fn set_paused(sandbox: &Sandbox) -> Result<bool, ServiceError> {
+    let was_running = close_to_calls(sandbox).await?;
+    if was_running {
+        sandbox.lock().lifetime.pause(Instant::now());
+    }
+    Ok(was_running)
+}
+
+/// Lets no call in any more; whether one could get in before. The clocks go on: the machine runs.
+pub(super) async fn close_to_calls(sandbox: &Sandbox) -> Result<bool, ServiceError> {
+    tokio::select! {
+        () = end_unread(sandbox) => {}
+        () = end_wanted(sandbox) => return Err(sandbox.over(&sandbox.lock(), true)),
+    }
     let mut inner = sandbox.lock();
     match inner.state {
         SandboxState::Paused => return Ok(false),
@@ -247,7 +266,6 @@ pub(super) async fn set_paused(sandbox: &Sandbox) -> Result<bool, ServiceError> 
         SandboxState::Ending | SandboxState::Ended => return Err(sandbox.over(&inner, false)),
     }
     inner.state = SandboxState::Paused;
-    inner.lifetime.pause(Instant::now());
     Ok(true)
 }
 
@@ -276,10 +294,17 @@ async fn end_unread(sandbox: &Sandbox) {
     if calls == 0 || live.len() < calls {
         return;
     }
-    for call in &live {
-        if call.runs(sandbox).await {
-            return;
+    // All together: the guest, which may be hostile, has no time for each.
+    let asked = async {
+        for call in &live {
+            if call.runs(sandbox).await {
+                return true;
+            }
         }
+        false
+    };
+    if timeout(PROMPT, asked).await.unwrap_or(true) {
+        return;
     }
     // Not kept alive: who goes away meanwhile has ended it.
     let live: Vec<_> = live.iter().map(Arc::downgrade).collect();
@@ -293,6 +318,14 @@ async fn end_unread(sandbox: &Sandbox) {
     }
 }
 
+/// Completes when somebody wants the sandbox to end. The keeper looks again for itself.
+pub(super) async fn end_wanted(sandbox: &Sandbox) {
+    while sandbox.wanted().is_none() {
+        sandbox.woken().await;
+    }
+}
+
+/// Lets calls in again, and the clocks run.
 pub(super) fn set_running(sandbox: &Sandbox) {
     let mut inner = sandbox.lock();
     if inner.state == SandboxState::Paused {

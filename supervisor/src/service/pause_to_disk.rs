@@ -6,7 +6,8 @@
 //!      └──────── network, limits, variables as before ◀── booted ◀── room for it? ◀──resume────┘
 //! ```
 //!
-//! The sandbox keeps its name, its clocks, its place and its disk. Only its keeper calls this.
+//! The sandbox keeps its name, its clocks, its place and its disk; its clocks run for as long as its machine does. Only its
+//! keeper calls this.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::detached::Cut;
 use super::error::ServiceError;
 use super::events::SandboxEventKind;
 use super::keeper::Holdings;
-use super::pause::{set_paused, set_running};
+use super::pause::{close_to_calls, end_wanted, let_run, set_running};
 use super::registry::{Held, QuotaHold, Service};
 use super::sandbox::{EndReason, Sandbox, SandboxView};
 use crate::pool::Booted;
@@ -43,30 +44,35 @@ impl Service {
         sandbox: &Sandbox,
         holdings: &mut Holdings,
     ) -> Result<SandboxView, ServiceError> {
-        let was_running = set_paused(sandbox).await?;
+        let was_running = close_to_calls(sandbox).await?;
         if holdings.stopped.is_some() {
             return Ok(sandbox.view());
         }
-        let vm = sandbox.vm();
         if !was_running {
             // Its memory was kept until now, and only a guest that runs can leave it on its disk.
-            vm.resume().await.map_err(ServiceError::Machine)?;
+            let_run(sandbox).await?;
+            sandbox.lock().lifetime.resume(Instant::now());
         }
+        let vm = sandbox.vm();
         // Who reads its programs goes on until they have ended.
         sandbox.set_frozen(None);
         sandbox.refresh().await;
-        if let Err(error) = vm.agent().stop(GRACE, STOP_WITHIN).await {
+        // Somebody who wants its end does not wait for a guest that takes its time.
+        let stopped = tokio::select! {
+            stopped = vm.agent().stop(GRACE, STOP_WITHIN) => stopped,
+            () = end_wanted(sandbox) => return Err(sandbox.over(&sandbox.lock(), true)),
+        };
+        if let Err(error) = stopped {
             if error.is_fatal() {
                 sandbox.want_end(EndReason::AgentLost, format!("it could not be stopped: {error}"));
                 return Err(sandbox.over(&sandbox.lock(), true));
             }
             if was_running {
                 set_running(sandbox);
+            } else if vm.pause().await.is_err() {
+                sandbox.want_end(EndReason::VmLost, "its machine could be neither stopped nor paused");
             } else {
-                sandbox.set_frozen(Some(Instant::now()));
-                if vm.pause().await.is_err() {
-                    sandbox.want_end(EndReason::VmLost, "its machine could be neither stopped nor paused");
-                }
+                stand_still(sandbox);
             }
             return Err(ServiceError::Agent(error));
         }
@@ -81,7 +87,7 @@ impl Service {
                 return Err(sandbox.over(&sandbox.lock(), true));
             }
         };
-        sandbox.set_frozen(Some(Instant::now()));
+        stand_still(sandbox);
         sandbox.end_detached(&Cut::WithoutMemory).await;
         // Only now: the machine is gone.
         holdings.lease.keep_disk_alone();
@@ -137,9 +143,9 @@ impl Service {
     }
 }
 
-/// Completes when somebody wants the sandbox to end. The keeper looks again for itself.
-async fn end_wanted(sandbox: &Sandbox) {
-    while sandbox.wanted().is_none() {
-        sandbox.woken().await;
-    }
+/// Stops the clocks, now that nothing of it runs, and tells who waits for its programs.
+fn stand_still(sandbox: &Sandbox) {
+    let now = Instant::now();
+    sandbox.lock().lifetime.pause(now);
+    sandbox.set_frozen(Some(now));
 }

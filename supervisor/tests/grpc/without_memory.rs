@@ -7,12 +7,14 @@ use rekindle::config::tokens::{Quota, Scope};
 use rekindle::engine::Operation;
 use rekindle::engine::fake::Fault;
 use rekindle::pool::PoolConfig;
+use rekindle::service::Caller;
 use rekindle_api::client::Client;
 use rekindle_api::v1::detached_execution::State;
 use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::{self, ErrorReason, OnTimeout, SandboxState};
 use rekindle_api::{Code, Status};
 use rekindle_fake_guest::Manner;
+use rekindle_test_support::wait::until_answer;
 
 use crate::detached::{list, start, started, wait};
 use crate::place::{MIB, Place, Wishes, in_time, millis, output, refused, shell, token, until};
@@ -134,6 +136,45 @@ async fn where_its_files_cannot_be_kept_it_goes_on() {
     assert!(place.machine().is_paused());
     resume(&mut client, &id).await.expect("resumed");
     assert_eq!(output(&mut client, &id, "echo here").await, "here\n");
+}
+
+#[tokio::test]
+async fn a_machine_whose_resume_was_not_told_stands_still_again() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, _) = place.sandbox(&mut client).await;
+    let request = v1::PauseSandboxRequest { sandbox: id.clone(), ..Default::default() };
+    client.sandboxes.pause(request).await.expect("paused");
+    // To give its memory back it has to run once more.
+    place.engine.inject(Operation::Resume, Fault::Late("the answer was lost".to_owned()));
+    pause(&mut client, &id).await.expect_err("it is not known to run");
+    assert!(place.machine().is_paused(), "it runs, and nobody pays for it");
+    let request = v1::GetSandboxRequest { sandbox: id.clone() };
+    assert_eq!(client.sandboxes.get(request).await.expect("known").into_inner().state(), SandboxState::Paused);
+    resume(&mut client, &id).await.expect("resumed");
+    assert_eq!(output(&mut client, &id, "echo here").await, "here\n");
+}
+
+#[tokio::test]
+async fn a_guest_that_takes_its_time_to_stop_pays_for_it_and_can_be_ended() {
+    let place = Place::new().await;
+    place.guests.behave(Manner { silent_stop: true, ..Manner::default() });
+    let mut client = place.client().await;
+    let (id, _) = place.sandbox(&mut client).await;
+    let (mut other, asked) = (client.clone(), id.clone());
+    let asked = tokio::spawn(async move { pause(&mut other, &asked).await });
+    let caller = Caller::local();
+    let ran = async || {
+        let view = place.service.get(&caller, &id).await.expect("known");
+        (view.state == rekindle::service::SandboxState::Paused).then_some(view.usage.running)
+    };
+    let before = until_answer("no call gets in", ran).await;
+    until_answer("its time runs", async || ran().await.filter(|now| *now > before)).await;
+    // The guest could take two minutes, which is more than a test waits.
+    let destroyed = client.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: id.clone() });
+    in_time("its end", destroyed).await.expect("destroyed");
+    asked.await.expect("no panic").expect_err("it has ended");
+    until("all is free", || place.service.pool().status().disk_mib.used == 0).await;
 }
 
 #[tokio::test]

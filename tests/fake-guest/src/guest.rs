@@ -33,6 +33,8 @@ pub struct Manner {
     pub refuses_clock: bool,
     /// Has no room to leave everything on its disk.
     pub refuses_stop: bool,
+    /// Never says that everything is on its disk.
+    pub silent_stop: bool,
     /// Every execution ends with this exit code instead of what it was told.
     pub exit_code: Option<u8>,
     /// Every result claims that this much was printed, all but cut out.

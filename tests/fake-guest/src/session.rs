@@ -80,6 +80,7 @@ async fn operation(guest: Guest, mut stream: Stream, hang_up: Arc<Notify>, boote
             Ok(done())
         }
         Op::Stop(_) if guest.manner().refuses_stop => Err((ErrorCode::NoSpace, "no room for the root")),
+        Op::Stop(_) if guest.manner().silent_stop => std::future::pending().await,
         Op::Stop(_) => {
             guest.stop();
             Ok(done())

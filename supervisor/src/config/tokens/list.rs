@@ -161,7 +161,8 @@ impl Tokens {
         let same = token.sha256 == shown.sha256 && token.tenant == shown.tenant;
         let allows = shown.scopes.iter().all(|scope| token.allows(*scope))
             && shown.networks.iter().all(|network| token.networks.contains(network))
-            && shown.gateway.iter().all(|service| token.gateway.contains(service));
+            && shown.gateway.iter().all(|service| token.gateway.contains(service))
+            && (token.root || !shown.root);
         (same && allows && !token.is_expired(now)).then_some(token)
     }
 

@@ -278,6 +278,12 @@ fn a_token_that_forbids_root_says_so_in_the_file() {
     assert_eq!((root("usual"), root("strict")), (true, false));
     let text = fs::read_to_string(dir.file()).expect("there");
     assert_eq!(text.matches("root").count(), 1, "what is usual is not written: {text}");
+    // Calls that it let in as root end when it forbids root from now on.
+    let now = Timestamp::now();
+    let [usual, strict] = ["usual", "strict"].map(|name| tokens.get(&id(name)).expect("there").clone());
+    assert!(tokens.in_force(&usual, now).is_some() && tokens.in_force(&strict, now).is_some());
+    let shown = Token { root: true, ..strict };
+    assert!(tokens.in_force(&shown, now).is_none());
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl FakeEngine {
         let mut watch = Stopwatch::start();
         check(Operation::Launch, &spec.hardware)?;
         fs::metadata(&spec.kernel).map_err(EngineError::file(Operation::Launch, &spec.kernel))?;
-        self.script.play(Operation::Launch, || {}).await?;
+        self.script.play(Operation::Launch, || {}, || {}).await?;
         let files = spec.snapshot_dir.as_deref().map(SnapshotFiles::in_dir);
         if let Some(files) = &files {
             let file = fs::File::create_new(&files.memory);
@@ -121,7 +121,7 @@ impl FakeEngine {
         }
         let state = &spec.snapshot.state;
         let state = fs::read(state).map_err(EngineError::file(PREPARE, state))?;
-        self.script.play(PREPARE, || {}).await?;
+        self.script.play(PREPARE, || {}, || {}).await?;
         watch.stage("spawn");
         let (machine, script, deadline) = (self.machine(None), Arc::clone(&self.script), spec.home.deadline);
         Ok(FakePrepared { machine, script, state, deadline, watch })
@@ -183,7 +183,7 @@ impl PrespawnedMonitor for FakePrepared {
         Box::pin(async move {
             self.watch.skip();
             let after = self.deadline;
-            let load = self.script.play(Operation::Load, || self.machine.control().crash());
+            let load = self.script.play(Operation::Load, || self.machine.control().crash(), || {});
             let late = EngineError::Deadline { operation: Operation::Load, after };
             timeout(after, load).await.unwrap_or(Err(late))?;
             if !self.state.starts_with(STATE_MAGIC) {

@@ -77,7 +77,12 @@ impl FakeMachine {
 
     /// Plays the script and refuses what a machine that has ended or is frozen cannot do.
     async fn begin(&self, operation: Operation) -> Result<(), EngineError> {
-        let play = self.script.play(operation, || self.control.crash());
+        let done = || match operation {
+            Operation::Pause => self.control.paused.store(true, Ordering::Release),
+            Operation::Resume => self.control.paused.store(false, Ordering::Release),
+            _ => {}
+        };
+        let play = self.script.play(operation, || self.control.crash(), done);
         match operation {
             // Whoever dials waits as long as it likes.
             Operation::Dial => play.await?,

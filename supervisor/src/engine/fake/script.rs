@@ -18,6 +18,8 @@ pub enum Fault {
     Hang,
     /// The monitor dies in the middle of it.
     Die,
+    /// It is done, and fails with this message all the same: the answer was lost. Of pauses and resumes alone.
+    Late(String),
 }
 
 /// The faults still to come, and what was called so far.
@@ -40,13 +42,23 @@ impl Script {
         lock(&self.log).clone()
     }
 
-    /// Plays the next fault of `operation`; `died` is told when the monitor is to die.
-    pub(super) async fn play(&self, operation: Operation, died: impl FnOnce()) -> Result<(), EngineError> {
+    /// Plays the next fault of `operation`; `died` is told when the monitor is to die, `done` when it is to be done in
+    /// spite of the failure.
+    pub(super) async fn play(
+        &self,
+        operation: Operation,
+        died: impl FnOnce(),
+        done: impl FnOnce(),
+    ) -> Result<(), EngineError> {
         lock(&self.log).push(operation);
         let fault = lock(&self.faults).get_mut(&operation).and_then(VecDeque::pop_front);
         match fault {
             None => Ok(()),
             Some(Fault::Fail(message)) => Err(EngineError::Control { operation, source: message.into() }),
+            Some(Fault::Late(message)) => {
+                done();
+                Err(EngineError::Control { operation, source: message.into() })
+            }
             Some(Fault::Delay(time)) => {
                 tokio::time::sleep(time).await;
                 Ok(())

@@ -2,7 +2,8 @@
 //!
 //! `openat` for writing is asked about. Other ways to the same end are refused: a program is told that
 //! `openat2` and `io_uring` do not exist, and falls back to what the guard sees. So are ways to the host's network and
-//! to other processes: a monitor is handed its sockets, and has nobody to look at.
+//! to other processes: a monitor is handed its sockets, and has nobody to look at. And so is what would be left behind in
+//! directories and tables that the whole host shares.
 
 /// The kernel's `AUDIT_ARCH_*` of the architecture this was built for.
 #[cfg(target_arch = "x86_64")]
@@ -33,6 +34,35 @@ const OUTSIDE: [libc::c_long; 9] = [
     libc::SYS_setns,
 ];
 
+/// Names and things that others find by a number, which would fill the host's shared directories and its tables.
+const LEFT_BEHIND: &[libc::c_long] = &[
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_symlinkat,
+    libc::SYS_linkat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_unlinkat,
+    libc::SYS_shmget,
+    libc::SYS_semget,
+    libc::SYS_msgget,
+    libc::SYS_mq_open,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mknod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_symlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_link,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
+];
+
 /// Builds the program.
 pub(super) fn build() -> Vec<libc::sock_filter> {
     let writing = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC).cast_unsigned();
@@ -49,8 +79,8 @@ pub(super) fn build() -> Vec<libc::sock_filter> {
     for refused in [libc::SYS_truncate, libc::SYS_open_by_handle_at] {
         program.on_call(refused, errno(libc::EACCES));
     }
-    for outside in OUTSIDE {
-        program.on_call(outside, errno(libc::EPERM));
+    for refused in OUTSIDE.iter().chain(LEFT_BEHIND) {
+        program.on_call(*refused, errno(libc::EPERM));
     }
     #[cfg(target_arch = "x86_64")]
     {

@@ -71,6 +71,28 @@ async fn a_child_reaches_neither_the_hosts_network_nor_other_processes() {
     assert!(output.contains("not permitted") && !output.contains("LEFT"), "{output}");
 }
 
+#[tokio::test]
+async fn a_child_leaves_nothing_behind_where_others_look() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let [there, made] = ["there", "made"].map(|name| dir.path().join(name));
+    std::fs::write(&there, "").expect("a file");
+    let (there, made) = (there.display(), made.display());
+    for command in [
+        format!("mkdir {made}"),
+        format!("mknod {made} p"),
+        format!("ln -s {there} {made}"),
+        format!("ln {there} {made}"),
+        format!("mv -T {there} {made}"),
+        format!("rm -f {there}"),
+        "ipcmk --queue".to_owned(),
+    ] {
+        let output = shell(&format!("{command} && echo DONE"), vec![]).await;
+        assert!(output.contains("not permitted") && !output.contains("DONE"), "{command}: {output}");
+    }
+    let left: Vec<_> = std::fs::read_dir(dir.path()).expect("it is there").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
 #[test]
 fn root_of_an_ordinary_container_may_not_guard_others() {
     let status = |set: &str| format!("Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t{set}\n");

@@ -45,6 +45,48 @@ fn dialer(resolver: &Arc<Scripted>) -> Dialer {
     Dialer::new(resolver.clone(), BTreeMap::new())
 }
 
+/// Never answers for some names, as resolvers do whose servers are silent.
+struct Silent(Semaphore);
+
+impl Resolve for Silent {
+    fn lookup<'a>(&'a self, name: &'a HostName) -> Lookup<'a> {
+        Box::pin(async move {
+            if name.to_string().starts_with("silent") {
+                // As a thread does, it goes on when nobody waits for it.
+                let _ = self.0.acquire().await;
+            }
+            Ok(ips(&["127.0.0.1"]))
+        })
+    }
+
+    fn own(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_of_one_sandbox_that_never_resolve_hold_up_nobody_elses() {
+    let resolver = Arc::new(Silent(Semaphore::new(0)));
+    let one = Dialer::new(resolver.clone(), BTreeMap::new());
+    let other = one.for_another();
+    let mut asked = tokio::task::JoinSet::new();
+    for number in 0..2 * MAX_LOOKUPS {
+        let (one, target) = (one.clone(), target(&format!("silent{number}.example.com")));
+        asked.spawn(async move { one.dial(&target, 9).await });
+    }
+    while let Some(ended) = asked.join_next().await {
+        assert!(matches!(ended.unwrap(), Err(DialError::Lookup(_))));
+    }
+    // Its turns are not free yet, for the threads are not; another's are.
+    let late = one.dial(&target("loopback.example.com"), 9).await;
+    assert!(matches!(late, Err(DialError::Lookup(_))), "{late:?}");
+    let prompt = other.dial(&target("loopback.example.com"), 9).await;
+    assert!(matches!(prompt, Err(DialError::Private)), "{prompt:?}");
+    resolver.0.add_permits(MAX_LOOKUPS);
+    let again = one.dial(&target("loopback.example.com"), 9).await;
+    assert!(matches!(again, Err(DialError::Private)), "{again:?}");
+}
+
 #[tokio::test]
 async fn a_name_that_leads_to_private_addresses_alone_is_not_dialled() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
