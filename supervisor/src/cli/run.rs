@@ -1,6 +1,5 @@
 //! `rekindle run`: one sandbox, one program, its output, nothing left.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,22 +7,21 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use prometheus_client::metrics::counter::Counter;
 use rekindle::agent::{
-    AgentClient, AgentError, Code, Command, EnvVar, Event, ExecuteRequest, ExecutionClock, Finished,
-    GuestPath, GuestUser, Language, OutputStream, Program, SandboxLimits, Stdin, StdinWriter,
-    TransferPatience, UploadOptions,
+    AgentClient, AgentError, EnvVar, Event, ExecuteRequest, Finished, GuestPath, GuestUser, OutputStream,
+    SandboxLimits, StdinWriter, TransferPatience, UploadOptions,
 };
 use rekindle::config::Dirs;
+use rekindle::grpc;
 use rekindle::network::gateway::TOKEN_VARIABLE;
 use rekindle::network::{Gate, GrantRequest, NetworkSummary};
-use rekindle::service::{trust_variables, write_authority};
+use rekindle::service::{Input, ServiceConfig, diagnose, trust_variables, write_authority};
 use rekindle::vm::{self, Identity, Lost, ScratchMount, Vm};
 use rekindle_api::v1::ExecuteResponse;
-use rekindle_protocol::limits::DEFAULT_OUTPUT_LIMIT;
 use serde::Serialize;
 
 use super::args::RunOptions;
 use super::config::ConfigOptions;
-use super::execution::{self, End, Execution, Machine, show};
+use super::execution::{self, End, Execution, Machine, UNREAD, print_live, show_end};
 use super::failure;
 use super::interrupt::{SIGNAL_BASE, interrupted};
 use super::network;
@@ -35,10 +33,14 @@ use super::stages::{Breakdown, StageClock};
 const MAX_GET_BYTES: u64 = 64 * 1024 * 1024 * 1024;
 /// The number of the only execution.
 const EXECUTION: u64 = 1;
-/// Processes of a sandbox: a fork bomb ends here instead of at the guest's own limit.
-const SANDBOX_PIDS: u32 = 512;
-/// Its wall-clock limit, where none is given.
-const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How the use of a sandbox came to an end.
+enum Used {
+    /// The program told how it ended.
+    Finished(Box<Finished>),
+    /// This command was asked to end first, and exits with this code.
+    Left(u8),
+}
 
 /// What `--json` prints: the execution as `exec` prints it, and what is known of the machine.
 #[derive(Debug, Serialize)]
@@ -54,10 +56,13 @@ struct Report<'a> {
 /// Runs the command.
 pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     let mut stages = StageClock::start();
-    let request = request(&options)?;
     let uploads = uploads(&options)?;
     let setup = Setup::open(&options.machine)?;
     let template = options.template.clone().unwrap_or_else(|| setup.default_template());
+    // The defaults of a server. Nobody waits for this sandbox but who set its time limit.
+    let defaults =
+        ServiceConfig { max_execute_timeout: Duration::MAX, ..ServiceConfig::new(template.clone()) };
+    let request = request(&options, &defaults)?;
     let source = setup.source(&template)?;
     let most = u64::from(source.recipe.memory_mib) << 20;
     if let Some(asked) = options.program.memory.filter(|asked| *asked > most) {
@@ -77,7 +82,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     stages.stage("setup");
     let limits = SandboxLimits {
         memory_bytes: options.program.memory.unwrap_or(0),
-        pids: SANDBOX_PIDS,
+        pids: defaults.pids,
         ..SandboxLimits::default()
     };
     let root = source.recipe.root;
@@ -114,18 +119,21 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     let mut fetched = Ok(());
     let ended = tokio::select! {
         ended = async {
-            let finished = use_sandbox(&agent, request, uploads, &mut stages).await?;
-            fetched = fetch_all(&agent, &options, &mut stages).await;
-            Ok(finished)
+            let used = use_sandbox(&agent, request, uploads, &mut stages).await?;
+            if matches!(used, Used::Finished(_)) {
+                fetched = fetch_all(&agent, &options, &mut stages).await;
+            }
+            Ok(used)
         } => ended,
-        number = interrupted(true) => {
-            vm.stop().await;
-            return Ok(SIGNAL_BASE + number);
-        }
+        number = interrupted(true) => Ok(Used::Left(SIGNAL_BASE + number)),
     };
     let machine = vm.usage().await;
     let (end, response) = match ended {
-        Ok(finished) => {
+        Ok(Used::Left(code)) => {
+            vm.stop().await;
+            return Ok(code);
+        }
+        Ok(Used::Finished(finished)) => {
             let response = response(&finished, &gate.journal().end(EXECUTION), &source.image.packages);
             (End::of(&response)?, response)
         }
@@ -150,12 +158,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
         };
         print::json(&report)?;
     } else {
-        if !options.program.stream {
-            show(&response)?;
-        }
-        if let Some(note) = end.note() {
-            eprintln!("rekindle: {note}");
-        }
+        show_end(&response, &end, options.program.stream)?;
     }
     fetched.map(|()| code)
 }
@@ -201,7 +204,7 @@ async fn use_sandbox(
     request: ExecuteRequest,
     uploads: Vec<(PathBuf, GuestPath, u32)>,
     stages: &mut StageClock,
-) -> anyhow::Result<Finished> {
+) -> anyhow::Result<Used> {
     for (local, guest, mode) in &uploads {
         let file =
             tokio::fs::File::open(local).await.with_context(|| format!("cannot open {}", local.display()))?;
@@ -220,15 +223,25 @@ async fn use_sandbox(
     if let Some(stdin) = execution.take_stdin() {
         tokio::spawn(forward_stdin(stdin));
     }
-    let finished = loop {
-        match execution.next().await? {
-            Some(Event::Output { stream, data }) => write_live(stream, &data)?,
-            Some(Event::Finished(finished)) => break *finished,
+    let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
+    loop {
+        let read = match execution.next().await? {
+            Some(Event::Output { stream: OutputStream::Stdout, data }) => {
+                print_live(&mut stdout, &data).await?
+            }
+            Some(Event::Output { stream: OutputStream::Stderr, data }) => {
+                print_live(&mut stderr, &data).await?
+            }
+            Some(Event::Finished(finished)) => {
+                stages.stage("execute");
+                return Ok(Used::Finished(finished));
+            }
             None => bail!("the agent ended the execution without a result"),
+        };
+        if !read {
+            return Ok(Used::Left(UNREAD));
         }
-    };
-    stages.stage("execute");
-    Ok(finished)
+    }
 }
 
 /// Copies out what was asked for, everything that can be even when something cannot.
@@ -259,8 +272,8 @@ async fn fetch(agent: &AgentClient, guest: &GuestPath, local: &Path) -> anyhow::
 
 /// The answer a server would give.
 fn response(finished: &Finished, network: &NetworkSummary, packages: &[String]) -> ExecuteResponse {
-    let diagnosis = rekindle::service::diagnose(finished, network, packages);
-    let mut response = rekindle::grpc::execute_response(String::new(), finished, network, diagnosis.as_ref());
+    let diagnosis = diagnose(finished, network, packages);
+    let mut response = grpc::execute_response(String::new(), finished, network, diagnosis.as_ref());
     // What was spilled is gone with the machine.
     for output in [&mut response.stdout, &mut response.stderr].into_iter().flatten() {
         output.spilled_path.clear();
@@ -280,17 +293,6 @@ async fn forward_stdin(mut stdin: StdinWriter) {
     stdin.eof();
 }
 
-fn write_live(stream: OutputStream, data: &[u8]) -> std::io::Result<()> {
-    match stream {
-        OutputStream::Stdout => {
-            let mut out = std::io::stdout().lock();
-            out.write_all(data)?;
-            out.flush()
-        }
-        OutputStream::Stderr => std::io::stderr().lock().write_all(data),
-    }
-}
-
 /// An end that only the host can see, if the failure is one.
 async fn lost(vm: &Vm, error: &anyhow::Error) -> Option<End> {
     let cause = error.chain().find_map(|cause| cause.downcast_ref::<AgentError>())?;
@@ -300,44 +302,15 @@ async fn lost(vm: &Vm, error: &anyhow::Error) -> Option<End> {
     })
 }
 
-fn request(options: &RunOptions) -> anyhow::Result<ExecuteRequest> {
-    let RunOptions { program: asked, file, .. } = options;
-    let program = if let Some(source) = &asked.python {
-        code(Language::Python, source)
-    } else if let Some(source) = &asked.node {
-        code(Language::Node, source)
-    } else if let Some(line) = &asked.sh {
-        Program::Shell(line.clone())
-    } else if let Some(file) = file {
-        let words = [interpreter(file)?.to_owned(), file_name(file)?];
-        Program::Command(Command { argv: words.map(Into::into).into() })
-    } else {
-        Program::Command(Command { argv: asked.argv.iter().map(|word| word.clone().into()).collect() })
-    };
-    let variable =
-        |(name, value): &(String, String)| EnvVar { name: name.clone().into(), value: value.clone().into() };
-    let timeout = asked.timeout.unwrap_or(TIMEOUT);
-    let (clock_unix_nanos, timezone) = ExecutionClock::new(asked.clock.now, &asked.clock.timezone)?.to_wire();
-    Ok(ExecuteRequest {
-        clock_unix_nanos,
-        timezone,
-        label: EXECUTION,
-        program: Some(program),
-        env: asked.env.iter().map(variable).collect(),
-        cwd: asked.cwd.clone().into(),
-        user: asked.user.name.to_wire(),
-        timeout_millis: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
-        output_limit: asked.output_limit.unwrap_or(DEFAULT_OUTPUT_LIMIT as u32),
-        memory_bytes: asked.memory.unwrap_or(0),
-        stream: asked.stream,
-        plain_interpreter: asked.plain,
-        stdin: if execution::is_for_the_program() { Stdin::Live } else { Stdin::Unspecified } as i32,
-        ..ExecuteRequest::default()
-    })
-}
-
-fn code(language: Language, source: &str) -> Program {
-    Program::Code(Code { language: language as i32, source: source.to_owned() })
+/// What the agent is asked for, as a server with these defaults would ask it.
+fn request(options: &RunOptions, defaults: &ServiceConfig) -> anyhow::Result<ExecuteRequest> {
+    let mut asked = execution::request(&options.program);
+    if let Some(file) = &options.file {
+        asked.program = Some(execution::command(vec![interpreter(file)?.to_owned(), file_name(file)?]));
+    }
+    let input = if execution::is_for_the_program() { Input::Live } else { Input::None };
+    let request = grpc::execute_spec(asked)?.request(defaults, &input, None, options.program.stream)?;
+    Ok(ExecuteRequest { label: EXECUTION, ..request })
 }
 
 fn interpreter(file: &Path) -> anyhow::Result<&'static str> {

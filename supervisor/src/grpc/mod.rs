@@ -30,5 +30,6 @@ mod transfer;
 
 pub use host::HostFacts;
 pub use messages::execute_response;
+pub use requests::execute_spec;
 pub use server::{Listeners, ServeError, Server, ServerHandle, ServerOptions};
 pub use socket::SocketError;

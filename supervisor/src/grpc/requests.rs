@@ -72,8 +72,18 @@ pub(super) fn on_timeout(number: i32) -> Result<Option<AtTimeout>, ServiceError>
 
 /// What to run: the sandbox, the program, its standard input and its idempotency key.
 pub(super) fn execute(
-    request: v1::ExecuteRequest,
+    mut request: v1::ExecuteRequest,
 ) -> Result<(String, ExecuteSpec, Bytes, String), ServiceError> {
+    let sandbox = std::mem::take(&mut request.sandbox);
+    let (stdin, key) = (std::mem::take(&mut request.stdin), std::mem::take(&mut request.idempotency_key));
+    Ok((sandbox, execute_spec(request)?, stdin, key))
+}
+
+/// The program that a request has.
+///
+/// # Errors
+/// What of it is no program, user, time limit or clock.
+pub fn execute_spec(request: v1::ExecuteRequest) -> Result<ExecuteSpec, ServiceError> {
     use v1::program::Program as Api;
     let mut plain_interpreter = false;
     let program = match request.program.and_then(|program| program.program) {
@@ -95,7 +105,7 @@ pub(super) fn execute(
         None => return Err(invalid("a program is needed: command, shell or code")),
     };
     let now = request.now.map(|now| from_timestamp(now).ok_or(InvalidClock::Moment)).transpose()?;
-    let spec = ExecuteSpec {
+    Ok(ExecuteSpec {
         program,
         user: user(&request.user)?,
         plain_interpreter,
@@ -105,8 +115,7 @@ pub(super) fn execute(
         memory_bytes: request.memory_bytes,
         output_limit: request.output_limit,
         clock: ExecutionClock::new(now, &request.timezone)?,
-    };
-    Ok((request.sandbox, spec, request.stdin, request.idempotency_key))
+    })
 }
 
 /// The size of a terminal.

@@ -25,21 +25,13 @@ mod tests {
     //! In a process of its own: what is forbidden stays so.
 
     use nix::sys::resource::getrlimit;
+    use rekindle_test_support::own_process::is_alone;
 
     use super::*;
 
-    const CHILD: &str = "REKINDLE_TEST_CORE_DUMPS";
-
     #[test]
     fn no_core_is_written_and_nobody_of_the_same_user_looks() {
-        if std::env::var_os(CHILD).is_none() {
-            let test = "host::core_dumps::tests::no_core_is_written_and_nobody_of_the_same_user_looks";
-            let status = std::process::Command::new(std::env::current_exe().expect("this test"))
-                .args(["--exact", test, "--nocapture"])
-                .env(CHILD, "1")
-                .status()
-                .expect("run");
-            assert!(status.success());
+        if !is_alone("host::core_dumps::tests::no_core_is_written_and_nobody_of_the_same_user_looks") {
             return;
         }
         prctl::set_dumpable(true).expect("as programs are");

@@ -27,12 +27,12 @@ mod tests {
     //! In a process of its own: the adjustment is the whole process's.
 
     use std::ffi::OsString;
-    use std::process::Command;
+
+    use rekindle_test_support::own_process::is_alone;
 
     use super::take;
     use crate::host::process::{ProcessSpec, spawn};
 
-    const CHILD: &str = "REKINDLE_TEST_OOM";
     const NAME: &str = "host::oom::tests::a_spared_supervisor_has_monitors_that_are_not";
 
     /// The adjustment of a child while it runs, and after `change`.
@@ -51,10 +51,7 @@ mod tests {
 
     #[test]
     fn a_spared_supervisor_has_monitors_that_are_not() {
-        if std::env::var_os(CHILD).is_none() {
-            let own = std::env::current_exe().expect("a program");
-            let status = Command::new(own).args(["--exact", NAME]).env(CHILD, "1").status();
-            assert!(status.expect("started").success());
+        if !is_alone(NAME) {
             return;
         }
         let adjust = |to: &str| std::fs::write("/proc/self/oom_score_adj", to);

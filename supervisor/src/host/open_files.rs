@@ -39,10 +39,10 @@ mod tests {
     use std::ffi::OsString;
     use std::path::Path;
 
+    use rekindle_test_support::own_process::is_alone;
+
     use super::*;
     use crate::host::process::{ProcessSpec, spawn};
-
-    const CHILD: &str = "REKINDLE_TEST_OPEN_FILES";
 
     /// What a child says its limits are.
     async fn childs_limits(dir: &Path) -> String {
@@ -57,14 +57,7 @@ mod tests {
 
     #[test]
     fn the_supervisors_limit_is_raised_and_its_childrens_is_not() {
-        if std::env::var_os(CHILD).is_none() {
-            let test = "host::open_files::tests::the_supervisors_limit_is_raised_and_its_childrens_is_not";
-            let status = std::process::Command::new(std::env::current_exe().expect("this test"))
-                .args(["--exact", test, "--nocapture"])
-                .env(CHILD, "1")
-                .status()
-                .expect("run");
-            assert!(status.success());
+        if !is_alone("host::open_files::tests::the_supervisors_limit_is_raised_and_its_childrens_is_not") {
             return;
         }
         let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("limits");

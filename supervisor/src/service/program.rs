@@ -51,7 +51,10 @@ pub enum Input {
 
 impl ExecuteSpec {
     /// The agent's request.
-    pub(super) fn request(
+    ///
+    /// # Errors
+    /// What of it is out of bounds.
+    pub fn request(
         &self,
         config: &ServiceConfig,
         input: &Input,

@@ -150,7 +150,10 @@ async fn a_machine_whose_resume_was_not_told_stands_still_again() {
     pause(&mut client, &id).await.expect_err("it is not known to run");
     assert!(place.machine().is_paused(), "it runs, and nobody pays for it");
     let request = v1::GetSandboxRequest { sandbox: id.clone() };
-    assert_eq!(client.sandboxes.get(request).await.expect("known").into_inner().state(), SandboxState::Paused);
+    assert_eq!(
+        client.sandboxes.get(request).await.expect("known").into_inner().state(),
+        SandboxState::Paused
+    );
     resume(&mut client, &id).await.expect("resumed");
     assert_eq!(output(&mut client, &id, "echo here").await, "here\n");
 }

@@ -5,6 +5,7 @@
 
 pub mod corpus;
 pub mod echo;
+pub mod own_process;
 pub mod random;
 pub mod small_disk;
 pub mod snippets;

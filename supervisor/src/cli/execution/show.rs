@@ -4,10 +4,22 @@ use std::io::Write as _;
 
 use rekindle_api::v1::{ExecuteResponse, Output};
 
+use super::End;
 use crate::cli::remote::{escape, print};
 
+/// Prints how it ended, and before that its output, unless this was `shown` as it came.
+pub fn show_end(response: &ExecuteResponse, end: &End, shown: bool) -> anyhow::Result<()> {
+    if !shown {
+        show(response)?;
+    }
+    if let Some(note) = end.note() {
+        eprintln!("rekindle: {note}");
+    }
+    Ok(())
+}
+
 /// Prints what was collected, and what of it was cut.
-pub fn show(response: &ExecuteResponse) -> anyhow::Result<()> {
+fn show(response: &ExecuteResponse) -> anyhow::Result<()> {
     let text =
         |output: &Option<Output>| output.as_ref().map(|output| output.text.clone()).unwrap_or_default();
     print::text(&text(&response.stdout))?;

@@ -29,13 +29,15 @@ section! {
         tls_key: Option<PathBuf> = None;
         /// Certificates that sign those of callers, PEM. When set, a caller without one is refused (mTLS).
         client_ca: Option<PathBuf> = None;
-        /// Connections at a time from the network, over `tcp`.
+        /// Connections at a time from the network, over `tcp`. Before a call on it was admitted, each holds at most
+        /// 256 KiB of the supervisor's memory, so this times 256 KiB is what strangers can take.
         max_connections: u32 = 1024;
         /// Of these, from one address; an IPv6 network of 64 bits counts as one. More are closed at once.
         max_connections_per_address: u32 = 128;
         /// Connections at a time on the unix socket. The network cannot take their places.
         max_socket_connections: u32 = 256;
-        /// Calls at a time on one connection.
+        /// Calls at a time on one connection. Each may have a message of 4 MiB under way, once its caller was
+        /// admitted.
         max_streams_per_connection: u32 = 128;
     }
 }

@@ -2,10 +2,12 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use rekindle::engine::EngineKind;
 use rekindle_e2e::Lab;
 use rekindle_e2e::cli::{Ended, command, ended, rekindle, rekindle_fed};
+use tokio::io::AsyncReadExt as _;
 
 /// `rekindle run --template minimal` with these words on the laboratory's snapshot.
 async fn run(lab: &Lab, words: &[&str]) -> Ended {
@@ -197,6 +199,12 @@ async fn long_output_is_shortened_with_a_note_and_streamed_whole_when_asked() {
     assert!(shorter.stdout.chars().count() <= 200, "{}", shorter.stdout);
     let whole = run(lab, &["--stream", "--sh", "seq 100000"]).await;
     assert_eq!((whole.code, whole.stdout.len(), whole.stderr.as_str()), (Some(0), 588_895, ""));
+    // Nobody reads any more: it ends as a local program would.
+    let words = ["run", "--template", "minimal", "--stream", "--sh", "yes"];
+    let mut unread = command(&lab.data, &words).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = [0; 2];
+    unread.stdout.take().expect("a pipe").read_exact(&mut line).await.expect("it prints");
+    assert_eq!(unread.wait().await.expect("it ends").code(), Some(128 + 13));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

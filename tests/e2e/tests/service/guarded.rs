@@ -15,10 +15,10 @@ use rekindle_test_support::wait::until;
 const NOTICED: Duration = Duration::from_secs(30);
 
 /// Commands for one server over TCP.
-struct Remote<'a> {
-    data: &'a Path,
-    url: String,
-    ca: PathBuf,
+pub struct Remote<'a> {
+    pub data: &'a Path,
+    pub url: String,
+    pub ca: PathBuf,
 }
 
 impl Remote<'_> {
@@ -32,7 +32,7 @@ impl Remote<'_> {
         ended(&mut command).await
     }
 
-    async fn text(&self, token: &str, words: &[&str]) -> String {
+    pub async fn text(&self, token: &str, words: &[&str]) -> String {
         let ended = self.run(Some(token), words).await;
         assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
         ended.stdout
@@ -49,25 +49,30 @@ fn certificate(dir: &Path) -> (PathBuf, PathBuf) {
     (cert, key)
 }
 
+/// A server with TLS and the tokens of a file, and the certificate to trust.
+pub async fn over_tcp(data: &Path, tokens: &str) -> (Server, PathBuf) {
+    let (cert, key) = certificate(data);
+    let settings = [
+        "listen.tcp=127.0.0.1:0".to_owned(),
+        format!("listen.tls_cert={}", cert.display()),
+        format!("listen.tls_key={}", key.display()),
+        format!("auth.tokens={tokens}"),
+        format!("telemetry.audit_log={}", data.join("audit.jsonl").display()),
+    ];
+    (Server::start(data, &settings.each_ref().map(String::as_str)).await, cert)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_tcp_a_token_is_needed_allows_what_it_says_and_counts_as_long_as_its_file_has_it() {
     let lab = lab!();
     let _turn = lab.turn().await;
     let data = lab.copy();
     let data = data.path();
-    let (cert, key) = certificate(data);
     let file = data.join("tokens.toml").display().to_string();
     let maker = token(data, &file, "maker", "acme", "create,exec,files").await;
     let reader = token(data, &file, "reader", "acme", "files").await;
     let stranger = token(data, &file, "stranger", "other", "create,exec,files").await;
-    let settings = [
-        "listen.tcp=127.0.0.1:0".to_owned(),
-        format!("listen.tls_cert={}", cert.display()),
-        format!("listen.tls_key={}", key.display()),
-        format!("auth.tokens={file}"),
-        format!("telemetry.audit_log={}", data.join("audit.jsonl").display()),
-    ];
-    let mut server = Server::start(data, &settings.each_ref().map(String::as_str)).await;
+    let (mut server, cert) = over_tcp(data, &file).await;
     let on = Remote { data, url: server.https().await, ca: cert };
 
     let created = on.text(&maker, &["create"]).await;

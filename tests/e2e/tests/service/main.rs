@@ -38,6 +38,7 @@ mod python;
 mod sdk;
 mod signals;
 mod soak;
+mod strangers;
 mod stress;
 mod terminal;
 mod without_memory;

@@ -4,26 +4,25 @@
 //! command. With one all keys go to the program. Whatever ends this command, the call ends with it, and with the
 //! call the program.
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use rekindle_api::Streaming;
 use rekindle_api::client::Client;
 use rekindle_api::v1::execute_event::Event;
 use rekindle_api::v1::execute_input::Input;
 use rekindle_api::v1::{ExecuteEvent, ExecuteInput, ExecuteRequest, ExecuteStart, MissedOutput, StdinEnd};
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::io::AsyncWrite;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Ended;
 use crate::cli::args::ExecOptions;
-use crate::cli::execution;
+use crate::cli::execution::{self, UNREAD, print_live};
 use crate::cli::interrupt::{SIGNAL_BASE, interrupted};
 use crate::cli::remote::requests::{Closed, Requests, requests};
 use crate::cli::remote::terminal::{self, Mode, Terminal};
 use crate::cli::remote::{escape, refusal};
 
-/// The signals this file handles, by number.
+/// The signal of an interrupt from the keyboard.
 const SIGINT: u8 = 2;
-const SIGPIPE: u8 = 13;
 
 /// Runs it.
 pub(super) async fn live(
@@ -73,29 +72,24 @@ pub(in crate::cli::remote) async fn pump(
 ) -> anyhow::Result<Ended> {
     let mut behind = false;
     while let Some(event) = events.message().await.map_err(refusal::refused)? {
-        let written = match event.event {
-            Some(Event::Stdout(data)) if print => write(&mut stdout, &data).await,
-            Some(Event::Stderr(data)) if print => write(&mut stderr, &data).await,
+        let read = match event.event {
+            Some(Event::Stdout(data)) if print => print_live(&mut stdout, &data).await?,
+            Some(Event::Stderr(data)) if print => print_live(&mut stderr, &data).await?,
             Some(Event::Missed(missed)) if print => {
                 let bytes = missed.stdout_bytes.saturating_add(missed.stderr_bytes);
                 eprintln!("rekindle: {bytes} bytes of output are not shown here; {}", whereabouts(&missed));
                 behind = true;
-                Ok(())
+                true
             }
             Some(Event::Finished(finished)) if behind => {
                 execution::tell_notes(&finished);
                 return Ok(Ended::Finished(Box::new(finished)));
             }
             Some(Event::Finished(finished)) => return Ok(Ended::Finished(Box::new(finished))),
-            _ => Ok(()),
+            _ => true,
         };
-        match written {
-            Ok(()) => {}
-            // Nobody reads any more: end as a local program would.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-                return Ok(Ended::Left(SIGNAL_BASE + SIGPIPE));
-            }
-            Err(error) => return Err(error).context("cannot print the program's output"),
+        if !read {
+            return Ok(Ended::Left(UNREAD));
         }
     }
     bail!(
@@ -112,11 +106,6 @@ fn whereabouts(missed: &MissedOutput) -> String {
         true => "at the end it is said where all of it is".to_owned(),
         false => format!("`rekindle get` it from {}", kept.join(" and ")),
     }
-}
-
-async fn write(out: &mut (impl AsyncWrite + Unpin), data: &[u8]) -> std::io::Result<()> {
-    out.write_all(data).await?;
-    out.flush().await
 }
 
 /// Completes with the number of the signal this command has to end for.

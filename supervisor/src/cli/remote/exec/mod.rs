@@ -17,7 +17,7 @@ use rekindle_api::v1::ExecuteResponse;
 pub(super) use self::live::pump;
 use super::{print, resolve};
 use crate::cli::args::ExecOptions;
-use crate::cli::execution::{End, Execution, show};
+use crate::cli::execution::{End, Execution, show_end};
 
 /// How an execution came to an end here.
 pub(super) enum Ended {
@@ -54,13 +54,8 @@ pub(super) fn finish(ended: Ended, json: bool, shown: bool) -> anyhow::Result<u8
     let code = end.code();
     if json {
         print::json(&Execution::new(*response, end))?;
-        return Ok(code);
-    }
-    if !shown {
-        show(&response)?;
-    }
-    if let Some(note) = end.note() {
-        eprintln!("rekindle: {note}");
+    } else {
+        show_end(&response, &end, shown)?;
     }
     Ok(code)
 }
