@@ -10,6 +10,7 @@ use rekindle_e2e::cli::{Ended, command, ended};
 use rekindle_e2e::leftovers;
 use rekindle_e2e::server::Server;
 use rekindle_e2e::{Lab, Unavailable};
+use tempfile::TempDir;
 
 /// The image that has the libraries for Parquet and Excel, barely warmed up.
 const LIBRARIES: (&str, &str) = (
@@ -32,6 +33,35 @@ async fn template(lab: &Lab, (name, recipe): (&str, &str)) -> Result<(), Unavail
     Ok(())
 }
 
+/// A server with data of its own, and commands for it.
+struct Place {
+    data: TempDir,
+    server: Server,
+}
+
+impl Place {
+    async fn new(lab: &Lab, settings: &[&str]) -> Self {
+        let data = lab.copy();
+        let server = Server::start(data.path(), settings).await;
+        Self { data, server }
+    }
+
+    async fn run(&self, words: &[&str]) -> Ended {
+        let mut command = command(self.data.path(), words);
+        ended(command.env("REKINDLE_SERVER", self.server.address()).env("NO_COLOR", "1")).await
+    }
+
+    async fn text(&self, words: &[&str]) -> String {
+        let ended = self.run(words).await;
+        assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
+        ended.stdout
+    }
+
+    async fn stop(self) {
+        self.server.stop(&leftovers::machines(self.data.path())).await;
+    }
+}
+
 /// Makes data in the guest: a table, records that refer to it, and what is no data.
 const DATA: &str = r#"
 import json, os
@@ -51,26 +81,16 @@ os.symlink("loop", "loop")
 async fn data_is_described_in_the_guest_and_loaded_by_what_is_written_for_it() {
     let lab = lab!();
     let _turn = lab.turn().await;
-    let data = lab.copy();
-    let server = Server::start(data.path(), &[]).await;
-    let address = server.address();
-    let run = async |words: &[&str]| -> Ended {
-        ended(command(data.path(), words).env("REKINDLE_SERVER", &address).env("NO_COLOR", "1")).await
-    };
-    let text = async |words: &[&str]| -> String {
-        let ended = run(words).await;
-        assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
-        ended.stdout
-    };
-    let created = text(&["create", "--ttl", "20m"]).await;
+    let place = Place::new(lab, &[]).await;
+    let created = place.text(&["create", "--ttl", "20m"]).await;
     let id = created.trim_end();
     let dir = tempfile::tempdir().expect("a directory");
     let script = dir.path().join("data.py");
     fs::write(&script, DATA).expect("written");
-    text(&["put", id, &script.display().to_string(), "data.py"]).await;
-    text(&["exec", id, "--sh", "python3 data.py"]).await;
+    place.text(&["put", id, &script.display().to_string(), "data.py"]).await;
+    place.text(&["exec", id, "--sh", "python3 data.py"]).await;
 
-    let said = text(&["describe", id, "data", "--load-data", "load_data.py"]).await;
+    let said = place.text(&["describe", id, "data", "--load-data", "load_data.py"]).await;
     for words in [
         "data | directory | 2 files",
         "customers.csv | CSV | 500 records",
@@ -81,29 +101,30 @@ async fn data_is_described_in_the_guest_and_loaded_by_what_is_written_for_it() {
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    let loaded = text(&[
-        "exec",
-        id,
-        "--sh",
-        "python3 -c 'from load_data import customers, orders; print(len(customers), orders[1])'",
-    ])
-    .await;
+    let loaded = place
+        .text(&[
+            "exec",
+            id,
+            "--sh",
+            "python3 -c 'from load_data import customers, orders; print(len(customers), orders[1])'",
+        ])
+        .await;
     assert!(loaded.contains("500 {'customer_id': 419, 'price': 0.25, 'tags': ['a']}"), "{loaded}");
 
-    let short = text(&["describe", id, "data", "--max-chars", "200"]).await;
+    let short = place.text(&["describe", id, "data", "--max-chars", "200"]).await;
     assert!(short.trim_end().chars().count() <= 200, "{short}");
-    let told = run(&["describe", id, "data/orders.jsonl", "--json"]).await.json();
+    let told = place.run(&["describe", id, "data/orders.jsonl", "--json"]).await.json();
     assert_eq!(told["files"][0]["values"]["fields"]["price"]["max"], 4999.75, "{told}");
-    let broken = text(&["describe", id, "broken.json", "pipe", "/dev/zero"]).await;
+    let broken = place.text(&["describe", id, "broken.json", "pipe", "/dev/zero"]).await;
     for words in ["is broken at character 17", "is a pipe", "is a device"] {
         assert!(broken.contains(words), "{words}: {broken}");
     }
     for path in ["missing", "loop"] {
-        let refused = run(&["describe", id, path]).await;
+        let refused = place.run(&["describe", id, path]).await;
         assert_eq!((refused.code, refused.stdout.as_str()), (Some(125), ""), "{refused:?}");
     }
-    text(&["rm", id]).await;
-    server.stop(&leftovers::machines(data.path())).await;
+    place.text(&["rm", id]).await;
+    place.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,30 +134,23 @@ async fn parquet_and_excel_files_are_looked_into_and_loaded_within_the_memory() 
         rekindle_test_support::skip!("{reason}");
     }
     let _turn = lab.turn().await;
-    let data = lab.copy();
-    let server = Server::start(data.path(), &["pool.templates={ minimal = {}, libraries = {} }"]).await;
-    let address = server.address();
-    let text = async |words: &[&str]| -> String {
-        let ended =
-            ended(command(data.path(), words).env("REKINDLE_SERVER", &address).env("NO_COLOR", "1")).await;
-        assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
-        ended.stdout
-    };
-    let created = text(&["create", "--template", LIBRARIES.0, "--ttl", "20m"]).await;
+    let place = Place::new(lab, &["pool.templates={ minimal = {}, libraries = {} }"]).await;
+    let created = place.text(&["create", "--template", LIBRARIES.0, "--ttl", "20m"]).await;
     let id = created.trim_end();
     for name in ["orders.parquet", "customers.parquet", "stock.xlsx"] {
-        text(&["put", id, &format!("{WRITTEN}/{name}"), name]).await;
+        place.text(&["put", id, &format!("{WRITTEN}/{name}"), name]).await;
     }
-    let said = text(&[
-        "describe",
-        id,
-        "orders.parquet",
-        "customers.parquet",
-        "stock.xlsx",
-        "--load-data",
-        "load_data.py",
-    ])
-    .await;
+    let said = place
+        .text(&[
+            "describe",
+            id,
+            "orders.parquet",
+            "customers.parquet",
+            "stock.xlsx",
+            "--load-data",
+            "load_data.py",
+        ])
+        .await;
     for words in [
         "orders.parquet | Parquet | 300 records",
         "kind: string, 3 distinct: \"a\", \"b\", \"c\"",
@@ -147,15 +161,15 @@ async fn parquet_and_excel_files_are_looked_into_and_loaded_within_the_memory() 
     }
     let whole =
         "from load_data import orders, stock; print(len(orders), orders.price.sum(), len(stock[\"Stock\"]))";
-    let loaded = text(&["exec", id, "--python", whole]).await;
+    let loaded = place.text(&["exec", id, "--python", whole]).await;
     assert!(loaded.contains("300 11137.5 41"), "{loaded}");
     // As if there were no memory at all.
     let pieces = "import load_data; load_data.SHARE = 0\nfrom load_data import orders, stock\n\
                   print(sum(1 for _ in orders), len(stock['Stock'].sample(7)))";
-    let loaded = text(&["exec", id, "--python", pieces]).await;
+    let loaded = place.text(&["exec", id, "--python", pieces]).await;
     assert!(loaded.contains("300 7"), "{loaded}");
-    text(&["rm", id]).await;
-    server.stop(&leftovers::machines(data.path())).await;
+    place.text(&["rm", id]).await;
+    place.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -170,16 +184,8 @@ async fn two_gigabytes_are_described_within_512_mib() {
         rekindle_test_support::skip!("{reason}");
     }
     let _turn = lab.turn().await;
-    let data = lab.copy();
-    let server = Server::start(data.path(), &["pool.templates={ minimal = {}, roomy = {} }"]).await;
-    let address = server.address();
-    let text = async |words: &[&str]| -> String {
-        let ended =
-            ended(command(data.path(), words).env("REKINDLE_SERVER", &address).env("NO_COLOR", "1")).await;
-        assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
-        ended.stdout
-    };
-    let created = text(&["create", "--template", ROOMY.0, "--ttl", "3h"]).await;
+    let place = Place::new(lab, &["pool.templates={ minimal = {}, roomy = {} }"]).await;
+    let created = place.text(&["create", "--template", ROOMY.0, "--ttl", "3h"]).await;
     let id = created.trim_end();
     // The same records over and over: what is made is not what is measured.
     let script = r#"
@@ -191,10 +197,14 @@ with open("large.jsonl", "w") as file:
         file.write(block)
 print(times * 20_000)
 "#;
-    let records: u64 =
-        text(&["exec", id, "--timeout", "30m", "--python", script]).await.trim().parse().expect("a number");
+    let records: u64 = place
+        .text(&["exec", id, "--timeout", "30m", "--python", script])
+        .await
+        .trim()
+        .parse()
+        .expect("a number");
     let began = Instant::now();
-    let said = text(&["describe", id, "large.jsonl", "--timeout", "55m"]).await;
+    let said = place.text(&["describe", id, "large.jsonl", "--timeout", "55m"]).await;
     let took = began.elapsed();
     assert!(!said.contains("INCOMPLETE") && !said.contains("ERROR"), "{said}");
     let grouped = |number: u64| {
@@ -207,12 +217,10 @@ print(times * 20_000)
         "{said}"
     );
     assert!(said.contains("id: int 0..19999") && said.contains("tags: array[0..2]"), "{said}");
-    let told = ended(command(data.path(), &["timeline", id, "--json"]).env("REKINDLE_SERVER", &address))
-        .await
-        .json();
+    let told = place.run(&["timeline", id, "--json"]).await.json();
     let entries = told["entries"].as_array().expect("entries");
     let call = entries.iter().find(|entry| entry["call"] == "describe").expect("the call");
     println!("described {records} records in {took:?}: {call}");
-    text(&["rm", id]).await;
-    server.stop(&leftovers::machines(data.path())).await;
+    place.text(&["rm", id]).await;
+    place.stop().await;
 }
