@@ -67,7 +67,7 @@ rm -rf /usr/share/doc/* /usr/share/man/* /usr/share/info/* /usr/share/lintian \
     /usr/share/bug /usr/share/locale/* /usr/share/doc-base /usr/share/bash-completion \
     /usr/share/gdb /usr/share/pixmaps /usr/share/applications /usr/share/menu /usr/lib/systemd
 # Packages are configured with these.
-command -v apt-get >/dev/null || rm -rf /usr/share/perl5/Debconf /usr/share/perl5/Debian
+command -v apt-get >/dev/null || rm -rf /usr/share/perl5/Debconf /usr/share/perl5/Debian/DebConf
 if [ -s "$build/strip.list" ]; then
     while read -r path; do
         # Unquoted on purpose: recipes may use wildcards.

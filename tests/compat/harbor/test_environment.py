@@ -1,6 +1,7 @@
 """A trial of Harbor whose environment is a sandbox: its oracle solves a task, and its verifier judges it."""
 
 import logging
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from rekindle import NotFoundError
 from rekindle.adapters.harbor import RekindleEnvironment
 
 TASK = Path(__file__).parent / "task"
+# The template of the sandboxes, where it is not the one that the task names.
+TEMPLATE = os.environ.get("REKINDLE_TEMPLATE")
 
 
 async def test_a_trial_is_run_and_judged(tmp_path: Path):
@@ -20,7 +23,10 @@ async def test_a_trial_is_run_and_judged(tmp_path: Path):
         task=TaskConfig(path=TASK),
         trials_dir=tmp_path,
         agent=AgentConfig(name="oracle"),
-        environment=EnvironmentConfig(import_path="rekindle.adapters.harbor:RekindleEnvironment"),
+        environment=EnvironmentConfig(
+            import_path="rekindle.adapters.harbor:RekindleEnvironment",
+            kwargs={"template": TEMPLATE} if TEMPLATE else {},
+        ),
     )
     result = await (await Trial.create(config)).run()
     assert result.exception_info is None, result.exception_info
@@ -32,9 +38,8 @@ async def environment(tmp_path: Path) -> AsyncIterator[RekindleEnvironment]:
     paths = TrialPaths(trial_dir=tmp_path / "trial")
     (tmp_path / "empty").mkdir()
     described = TaskEnvironment(env={"GREETING": "hi"})
-    environment = RekindleEnvironment(
-        tmp_path / "empty", "a-task", "a-session", paths, described, logging.getLogger(), template="minimal", ttl=600
-    )
+    told = (tmp_path / "empty", "a-task", "a-session", paths, described, logging.getLogger())
+    environment = RekindleEnvironment(*told, template=TEMPLATE or "minimal", ttl=600)
     await environment.start(force_build=False)
     yield environment
     await environment.stop(delete=True)

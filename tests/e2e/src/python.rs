@@ -57,11 +57,11 @@ impl Packages {
         python: PathBuf,
         folder: PathBuf,
         extra: &'static str,
-        requirements: &'static str,
+        requirements: String,
     ) -> Result<Self, String> {
         let from = folder.clone();
         let making =
-            move || environment(&python, &format!("{}[{extra}]", from.display()), &from, requirements);
+            move || environment(&python, &format!("{}[{extra}]", from.display()), &from, &requirements);
         let dir = tokio::task::spawn_blocking(making).await.expect("it can be installed")?;
         Self { python: dir.join("bin/python"), dir: None, own: None }.and(folder).await
     }

@@ -43,7 +43,8 @@ pub struct Args {
     /// In place of them the tests that a framework has for its sandboxes, through E2B's SDK and its adapter
     #[arg(long, value_name = "NAME", conflicts_with_all = ["tests", "sdk"])]
     framework: Option<Framework>,
-    /// The framework's tests through this checkout's Python SDK and its adapter, in place of E2B's
+    /// The framework's tests through this checkout's Python SDK and its adapter, in place of E2B's; its extra brings the
+    /// framework
     #[arg(long, requires = "framework")]
     own: bool,
     /// The published version of the Python SDK; that of the tests when left out
@@ -60,7 +61,8 @@ pub struct Args {
 /// Runs the tests; an error means that one failed that may not, or passed that is said to fail.
 pub fn run(args: &Args) -> Result<()> {
     let suite = match (&args.tests, args.framework) {
-        (_, Some(framework)) => Suite::of_framework(framework)?,
+        (_, Some(framework)) if args.own => Suite::through_own_sdk(framework)?,
+        (_, Some(framework)) => Suite::through_e2b(framework)?,
         (Some(tests), None) => Suite::recognise(tests, args.sdk.as_deref())?,
         (None, None) => bail!("no tests are named"),
     };
@@ -76,7 +78,7 @@ pub fn run(args: &Args) -> Result<()> {
     let exceptions = Exceptions::load(&repo::root().join(suite.list()))?;
     let server = Server::start(&build()?, &cache, &args.template)?;
 
-    let run = |selection: &Selection| run_tests(&suite, &cache, &server, selection, args.own);
+    let run = |selection: &Selection| run_tests(&suite, &cache, &server, selection, args);
     let mut results = run(&Selection::of(&args.only))?;
     for test in exceptions.second_tries(&results) {
         println!("\nonce more, alone: {test}");
@@ -97,13 +99,13 @@ fn run_tests(
     cache: &Cache,
     server: &Server,
     selection: &Selection,
-    own: bool,
+    args: &Args,
 ) -> Result<Results> {
     let report = tempfile::NamedTempFile::new().context("no temporary file")?;
     let mut command = suite.command(cache, server, selection, report.path())?;
     command.envs(server.variables()).env("E2B_VALIDATE_API_KEY", "true");
-    if own {
-        command.env("REKINDLE_SERVER", server.address());
+    if args.own {
+        command.env("REKINDLE_SERVER", server.address()).env("REKINDLE_TEMPLATE", &args.template);
         command.env("PYTHONPATH", repo::root().join("sdk/python/src"));
     }
     let status = command.status().context("the tests cannot be started")?;

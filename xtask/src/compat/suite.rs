@@ -6,12 +6,17 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use super::pytest::Packages;
 use super::server::Server;
 use super::{pytest, text, vitest};
 use crate::cache::Cache;
 use crate::repo;
 
-/// The suites of frameworks that reach a sandbox through E2B's SDK: their packages bring them, nothing is copied.
+/// The minor version of Python that E2B's packages need.
+const OLDEST: u32 = 10;
+
+/// The suites of frameworks that reach a sandbox through E2B's SDK or Rekindle's own: their packages bring them, nothing is
+/// copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Framework {
     /// The standard tests of deepagents' sandboxes, with `langchain-e2b`
@@ -24,6 +29,8 @@ pub enum Framework {
     Smolagents,
     /// Agents of openai-agents with a model that is scripted, and the sessions of their sandboxes
     OpenaiAgents,
+    /// Trials of Harbor that its oracle solves; only with `--own`
+    Harbor,
 }
 
 impl Framework {
@@ -34,7 +41,30 @@ impl Framework {
             Self::InspectAi => "inspect-ai",
             Self::Smolagents => "smolagents",
             Self::OpenaiAgents => "openai-agents",
+            Self::Harbor => "harbor",
         }
+    }
+
+    /// The extra of the Python SDK that brings it and its adapter.
+    fn extra(self) -> &'static str {
+        match self {
+            Self::Langchain => "deepagents",
+            other => other.name(),
+        }
+    }
+
+    /// The minor version of Python that it needs at least.
+    fn python(self) -> u32 {
+        match self {
+            Self::PydanticAi | Self::Smolagents | Self::OpenaiAgents => 10,
+            Self::Langchain | Self::InspectAi => 11,
+            Self::Harbor => 12,
+        }
+    }
+
+    /// Where its tests are, a few lines of ours.
+    fn tests(self) -> PathBuf {
+        repo::root().join("tests/compat").join(self.name())
     }
 }
 
@@ -69,7 +99,7 @@ impl Selection {
 enum Runner {
     /// With these packages, in these folders when none are named.
     Pytest {
-        packages: Vec<String>,
+        packages: Packages,
         places: &'static [&'static str],
     },
     Vitest,
@@ -93,7 +123,8 @@ impl Suite {
             let (package, version) = published(&project).context("pyproject.toml names no package")?;
             let version = sdk.unwrap_or(version);
             ensure!(is_version(version), "{version:?} is no version");
-            let packages = vec![format!("{package}=={version}")];
+            let names = vec![format!("{package}=={version}")];
+            let packages = Packages { names, described: None, python: OLDEST };
             let (name, places): (_, &[_]) = match package {
                 "e2b" => ("e2b-python", &["tests/sync", "tests/async", "tests/shared"]),
                 "e2b-code-interpreter" => ("e2b-interpreter-python", &["tests"]),
@@ -118,13 +149,32 @@ impl Suite {
         Ok(Self { name, tests, runner: Runner::Vitest })
     }
 
-    /// The suite of a framework; its few lines of ours are in the checkout.
-    pub fn of_framework(framework: Framework) -> Result<Self> {
-        let tests = repo::root().join("tests/compat").join(framework.name());
-        let packages = read(&tests.join("requirements.txt"))?;
-        let packages = packages.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-        let runner = Runner::Pytest { packages: packages.map(str::to_owned).collect(), places: &["."] };
-        Ok(Self { name: framework.name(), tests, runner })
+    /// The suite of a framework, with what it brings for E2B's SDK.
+    pub fn through_e2b(framework: Framework) -> Result<Self> {
+        ensure!(
+            framework != Framework::Harbor,
+            "Harbor's environment for E2B builds a template through E2B's API, which the server does not do\nhint: --own runs \
+             the trials through Rekindle's own SDK"
+        );
+        let names = requirements(&framework.tests().join("requirements.txt"))?;
+        Ok(Self::of(framework, Packages { names, described: None, python: framework.python() }))
+    }
+
+    /// The suite of a framework, with what this checkout's SDK brings for it, installed as its users do.
+    pub fn through_own_sdk(framework: Framework) -> Result<Self> {
+        let sdk = repo::root().join("sdk/python");
+        let mut names = vec![format!("{}[{}]", text(&sdk)?, framework.extra())];
+        let besides = framework.tests().join("own.txt");
+        if besides.exists() {
+            names.extend(requirements(&besides)?);
+        }
+        let described = Some(sdk.join("pyproject.toml"));
+        Ok(Self::of(framework, Packages { names, described, python: framework.python() }))
+    }
+
+    fn of(framework: Framework, packages: Packages) -> Self {
+        let runner = Runner::Pytest { packages, places: &["."] };
+        Self { name: framework.name(), tests: framework.tests(), runner }
     }
 
     /// The list of tests that may fail.
@@ -181,6 +231,13 @@ fn is_version(version: &str) -> bool {
     !version.is_empty() && version.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')
 }
 
+/// The packages that a file lists.
+fn requirements(path: &Path) -> Result<Vec<String>> {
+    let text = read(path)?;
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    Ok(lines.map(str::to_owned).collect())
+}
+
 fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
@@ -205,9 +262,9 @@ mod tests {
         let dir = folder(&[("pytest.ini", ""), ("pyproject.toml", python)]);
         let suite = Suite::recognise(dir.path(), None).expect("a suite");
         assert_eq!(suite.list(), Path::new("tests/compat/e2b-python.toml"));
-        assert!(matches!(suite.runner, Runner::Pytest { packages, .. } if packages == ["e2b==2.45.1"]));
+        assert!(matches!(suite.runner, Runner::Pytest { packages, .. } if packages.names == ["e2b==2.45.1"]));
         let suite = Suite::recognise(dir.path(), Some("2.63.0")).expect("a suite");
-        assert!(matches!(suite.runner, Runner::Pytest { packages, .. } if packages == ["e2b==2.63.0"]));
+        assert!(matches!(suite.runner, Runner::Pytest { packages, .. } if packages.names == ["e2b==2.63.0"]));
         assert!(Suite::recognise(dir.path(), Some("2 --index-url x")).is_err());
 
         let poetry = "[tool.poetry]\nname = \"e2b-code-interpreter\"\nversion = \"2.9.1\"\n";
@@ -239,9 +296,32 @@ mod tests {
     #[test]
     fn every_framework_has_its_tests_and_its_list() {
         for framework in Framework::value_variants() {
-            let suite = Suite::of_framework(*framework).expect("a suite");
+            let suite = Suite::through_own_sdk(*framework).expect("a suite");
             assert!(repo::root().join(suite.list()).exists(), "{framework:?}");
             assert!(suite.tests.join("pytest.ini").exists(), "{framework:?}");
+        }
+    }
+
+    #[test]
+    fn every_framework_is_installed_by_an_extra_of_the_sdk() {
+        let project = read(&repo::root().join("sdk/python/pyproject.toml")).expect("the description");
+        let project: toml::Table = toml::from_str(&project).expect("it is understood");
+        for framework in Framework::value_variants() {
+            let extras = &project["project"]["optional-dependencies"];
+            assert!(extras.get(framework.extra()).is_some(), "{framework:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_backend_for_e2b_that_could_work_is_told_with_a_hint() {
+        for framework in Framework::value_variants() {
+            match Suite::through_e2b(*framework) {
+                Ok(suite) => assert!(suite.list().starts_with("tests/compat"), "{framework:?}"),
+                Err(error) => {
+                    assert_eq!(*framework, Framework::Harbor, "{error}");
+                    assert!(error.to_string().contains("hint: --own"), "{error}");
+                }
+            }
         }
     }
 }

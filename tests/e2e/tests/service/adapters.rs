@@ -1,68 +1,113 @@
-//! The SDK's adapters for agent frameworks, each with the suite that its framework has for them.
+//! The SDK's adapters for agent frameworks, each with the suite that its framework has for them. Frameworks are installed
+//! as users do it, through the SDK's extras.
 
-use std::path::Path;
-use std::process::Command;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use rekindle_e2e::leftovers;
-use rekindle_e2e::python::Packages;
+use rekindle_e2e::python::{self, Packages};
 use rekindle_e2e::server::Server;
+use tempfile::TempDir;
 
-/// The packages of a suite, and what runs it.
-macro_rules! requirements {
-    ($folder:literal) => {
-        concat!(
-            "httpx==0.28.1\npytest==9.2.0\npytest-asyncio==1.5.0\npytest-timeout==2.4.0\n",
-            include_str!(concat!("../../../compat/", $folder, "/requirements.txt"))
-        )
-    };
+use crate::large;
+
+/// What runs a suite.
+const RUNNER: &str = "pytest==9.2.0\npytest-asyncio==1.5.0\npytest-timeout==2.4.0\n";
+
+/// A framework whose suite is in a folder of `tests/compat`.
+struct Framework {
+    folder: &'static str,
+    /// The SDK's extra that brings it.
+    extra: &'static str,
+    /// The minor version of Python that it needs at least.
+    python: u32,
 }
 
-/// Runs the suite in a folder of `tests/compat`, without the tests of which a name has one of `but`.
-async fn passes(folder: &str, requirements: &'static str, but: &str) {
-    let lab = lab!();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let packages = match Packages::fetch_and(requirements, root.join("sdk/python")).await {
-        Ok(packages) => packages,
-        Err(reason) => rekindle_test_support::skip!("no Python with the framework: {reason}"),
-    };
-    let _turn = lab.turn().await;
-    let data = lab.copy();
-    let server = Server::start(data.path(), &[]).await;
-    let address = server.address();
-    let words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=240", "--tb=short", "-k", but];
-    let tests = root.join("tests/compat").join(folder);
-    let said = packages.printed(&tests, &[("REKINDLE_SERVER", &address)], &words).await;
-    assert!(said.contains(" passed"), "{said}");
-    server.stop(&leftovers::machines(data.path())).await;
+impl Framework {
+    /// The suite's tests on a server of the small image, but those that pytest leaves out for these words.
+    async fn passes(&self, words: &[&str]) {
+        let lab = lab!();
+        let packages = match self.packages().await {
+            Ok(packages) => packages,
+            Err(reason) => rekindle_test_support::skip!("no Python with {}: {reason}", self.extra),
+        };
+        let _turn = lab.turn().await;
+        let data = lab.copy();
+        let server = Server::start(data.path(), &[]).await;
+        self.runs(&packages, server, &data, words).await;
+    }
+
+    /// The whole suite on a server of the image `python-node`.
+    async fn passes_on_python_node(&self) {
+        let lab = lab!();
+        let packages = match self.packages().await {
+            Ok(packages) => packages,
+            Err(reason) => rekindle_test_support::skip!("no Python with {}: {reason}", self.extra),
+        };
+        let _turn = lab.turn().await;
+        let data = match large::data(lab).await {
+            Ok(data) => data,
+            Err(reason) => rekindle_test_support::skip!("{reason}"),
+        };
+        let server = large::server(&data, &[]).await;
+        self.runs(&packages, server, &data, &[]).await;
+    }
+
+    /// The SDK with its extra, and what the suite needs besides.
+    async fn packages(&self) -> Result<Packages, String> {
+        let besides = fs::read_to_string(self.tests().join("own.txt")).unwrap_or_default();
+        let sdk = root().join("sdk/python");
+        Packages::extra(python::at_least(self.python)?, sdk, self.extra, format!("{RUNNER}{besides}")).await
+    }
+
+    async fn runs(&self, packages: &Packages, server: Server, data: &TempDir, words: &[&str]) {
+        let address = server.address();
+        let pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=240", "--tb=short"];
+        let env = [("REKINDLE_SERVER", address.as_str())];
+        let said = packages.printed(&self.tests(), &env, &[&pytest, words].concat()).await;
+        assert!(said.contains(" passed"), "{said}");
+        server.stop(&leftovers::machines(data.path())).await;
+    }
+
+    fn tests(&self) -> PathBuf {
+        root().join("tests/compat").join(self.folder)
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deepagents_has_a_sandbox_that_passes_its_standard_tests() {
+    let deepagents = Framework { folder: "langchain", extra: "deepagents", python: 11 };
     // The small image has python3 alone.
-    passes("langchain", requirements!("langchain"), "not large_stdout_payload").await;
+    deepagents.passes(&["-k", "not large_stdout_payload"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pydantic_ai_has_a_workspace_that_conforms() {
-    passes("pydantic-ai", requirements!("pydantic-ai"), "test").await;
+    Framework { folder: "pydantic-ai", extra: "pydantic-ai", python: 10 }.passes(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inspect_ai_has_an_environment_that_passes_its_self_check() {
-    // The images have no `adduser`.
-    passes("inspect-ai", requirements!("inspect-ai"), "not exec_as_user").await;
+    // It adds a user with `adduser`.
+    Framework { folder: "inspect-ai", extra: "inspect-ai", python: 11 }.passes_on_python_node().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openai_agents_have_a_sandbox_for_their_runs() {
-    passes("openai-agents", requirements!("openai-agents"), "test").await;
+    Framework { folder: "openai-agents", extra: "openai-agents", python: 10 }.passes(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn smolagents_have_an_executor_for_their_code() {
+    // It wants numpy in the sandbox.
+    Framework { folder: "smolagents", extra: "smolagents", python: 10 }.passes_on_python_node().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn harbor_runs_and_judges_a_trial() {
-    let newer = ["-c", "import sys; sys.exit(sys.version_info < (3, 12))"];
-    if !Command::new("python3").args(newer).status().is_ok_and(|status| status.success()) {
-        rekindle_test_support::skip!("harbor needs Python 3.12 or newer");
-    }
-    passes("harbor", requirements!("harbor"), "test").await;
+    Framework { folder: "harbor", extra: "harbor", python: 12 }.passes(&[]).await;
 }
