@@ -105,9 +105,9 @@ impl Dialer {
         Self { resolver, hosts: Arc::new(hosts), lookups, share, connect }
     }
 
-    /// The same for another sandbox, which has a part of the lookups of its own. Clones have one together.
-    pub(super) fn for_another(&self) -> Self {
-        Self { share: Arc::new(Semaphore::new(MAX_LOOKUPS_EACH)), ..self.clone() }
+    /// For another sandbox, which has a part of the lookups of its own. Clones have one together.
+    pub(super) fn for_another(self) -> Self {
+        Self { share: Arc::new(Semaphore::new(MAX_LOOKUPS_EACH)), ..self }
     }
 
     /// The same, with somebody else to make the connections.

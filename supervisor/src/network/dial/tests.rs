@@ -68,7 +68,7 @@ impl Resolve for Silent {
 async fn names_of_one_sandbox_that_never_resolve_hold_up_nobody_elses() {
     let resolver = Arc::new(Silent(Semaphore::new(0)));
     let one = Dialer::new(resolver.clone(), BTreeMap::new());
-    let other = one.for_another();
+    let other = one.clone().for_another();
     let mut asked = tokio::task::JoinSet::new();
     for number in 0..2 * MAX_LOOKUPS {
         let (one, target) = (one.clone(), target(&format!("silent{number}.example.com")));

@@ -74,23 +74,20 @@ impl Crowd {
         let mut stream = self.connect(number).await?;
         self.connected.fetch_add(1, Ordering::Relaxed);
         let over = async {
-            let repeated: Vec<u8> = match manner {
+            let said = match manner {
                 Manner::Silent => return stream.read(&mut [0]).await.map(drop),
                 Manner::HalfAHello => {
                     stream.write_all(HALF_A_HELLO).await?;
                     return stream.read(&mut [0]).await.map(drop);
                 }
-                Manner::Pings => PING.repeat(64),
-                Manner::HalfAMessage => data(&[0; 16_000]),
+                Manner::Pings => PING.repeat(MOST / PING.len()),
+                Manner::HalfAMessage => {
+                    [headers(), data(&[0, 0, 0x3f, 0xff, 0xff]), data(&[0; 16_000])].concat()
+                }
             };
             let mut stream = self.shake_hands(stream).await?;
-            if matches!(manner, Manner::HalfAMessage) {
-                stream.write_all(&[headers(), data(&[0, 0, 0x3f, 0xff, 0xff])].concat()).await?;
-            }
-            for _ in 0..MOST / repeated.len() {
-                stream.write_all(&repeated).await?;
-                stream.flush().await?;
-            }
+            stream.write_all(&said).await?;
+            stream.flush().await?;
             // Reads nothing: it is the server that ends this, and a write that tells.
             loop {
                 tokio::time::sleep(Duration::from_secs(1)).await;
