@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A context is one process in the guest with the rights of the sandbox's user, or of root where only root may enter the
-//! context's directory and its caller may be root. It reads code from its standard input and prints; results are messages between what it prints ([`frames`]). Nothing of it listens, and nothing needs a
-//! network. All that comes from it is bounded and may be wrong: it is told to its own tenant and decides nothing.
+//! context's directory and its caller may be root. It reads code from its standard input and prints; results are messages
+//! between what it prints ([`frames`]). Nothing of it listens, and nothing needs a network. All that comes from it is
+//! bounded and may be wrong: it is told to its own tenant and decides nothing.
 
 mod context;
 mod contexts;
