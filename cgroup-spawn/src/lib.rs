@@ -102,7 +102,7 @@ unsafe fn part<F>(args: &mut libc::clone_args, live: extern "C" fn(*const F) -> 
     args.flags &= !((libc::CLONE_VM | libc::CLONE_VFORK) as u64);
     (args.stack, args.stack_size) = (0, 0);
     // SAFETY: a child with memory of its own may return from here, and goes on to `live`.
-    // JUSTIFICATION: being born inside a control group exists as this system call alone.
+    // JUSTIFICATION: spawning into a control group exists as this system call alone.
     match unsafe { libc::syscall(libc::SYS_clone3, ptr::from_mut(args), size_of::<libc::clone_args>()) } {
         0 => live(child),
         -1 => -i64::from(nix::errno::Errno::last_raw()),

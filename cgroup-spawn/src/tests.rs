@@ -1,4 +1,4 @@
-//! Births of children that do as little as possible.
+//! Children that are spawned and do as little as possible.
 
 use std::os::fd::AsFd;
 #[cfg(target_arch = "x86_64")]

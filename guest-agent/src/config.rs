@@ -42,6 +42,9 @@ pub struct Config {
     /// `network=`: `on` or `off`: whether connections of programs are brought to the host. Default: where the agent is
     /// init.
     pub network: Option<bool>,
+    /// `health=`: the port at which programs can ask whether there is a code interpreter. Default: that of E2B's where
+    /// the agent is init, none elsewhere.
+    pub health: Option<u16>,
     /// `disk=`: a disk that an earlier machine was stopped with; what was saved on it becomes part of the root again.
     /// Default: there is none.
     pub disk: Option<PathBuf>,
@@ -65,7 +68,7 @@ pub enum ConfigError {
     },
     /// There is no such key.
     #[error(
-        "unknown word {word}\nhint: known are transport= ready= user= home= state= cgroup= programs= network= disk= tuning="
+        "unknown word {word}\nhint: known are transport= ready= user= home= state= cgroup= programs= network= health= disk= tuning="
     )]
     UnknownWord {
         /// The whole word.
@@ -91,6 +94,7 @@ impl Config {
             cgroup: Some("/sys/fs/cgroup".into()),
             programs: "/usr/lib/rekindle/interpreters".into(),
             network: None,
+            health: None,
             disk: None,
             tuning: Switches::default(),
         };
@@ -110,6 +114,7 @@ impl Config {
                 "cgroup" => config.cgroup = (value != "none").then(|| value.into()),
                 "programs" => config.programs = value.into(),
                 "network" => config.network = Some(on_or_off(value).ok_or_else(bad)?),
+                "health" => config.health = Some(value.parse().map_err(|_| bad())?),
                 "disk" => config.disk = Some(value.into()),
                 "tuning" => config.tuning = Switches::parse(value).ok_or_else(bad)?,
                 _ => return Err(unknown()),

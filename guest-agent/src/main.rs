@@ -34,10 +34,10 @@ use nix::sys::signal::SigSet;
 use crate::agent::Agent;
 use crate::config::Config;
 
-/// Threads for blocking file work. File operations take at most half of them, so that the writing of kept
-/// output never waits behind a slow transfer.
+/// Threads for blocking file work. File operations take at most half of them, so that the writing of
+/// spilled output never waits behind a slow transfer.
 const BLOCKING_THREADS: usize = 2 * files::MAX_PARALLEL;
-/// How long an idle one of them stays. Long, so that clones are born with one: starting it would come between
+/// How long an idle one of them stays. Long, so that the snapshot holds one: starting it would come between
 /// the end of their first program and its result.
 const THREAD_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 /// What every thread beside the event loop's does first.
 fn begin_thread() {
     // The kernel drops a signal the first process does not want, but not if the main thread blocks it at that moment,
-    // as it does while a child is born, and another thread does not: then the signal ends the whole agent.
+    // as it does while it spawns a child, and another thread does not: then the signal ends the whole agent.
     let _ = SigSet::all().thread_block();
 }
 
@@ -95,6 +95,7 @@ fn run() -> Result<(), String> {
         boot::root(config.disk.as_deref()).map_err(|error| format!("the root file system: {error}"))?;
         boot::late(&config).map_err(|error| format!("boot failed: {error}"))?;
     }
+    let health = config.health.or(init.then_some(interpreters::health::PORT));
     let network = if config.network.unwrap_or(init) { network::set_up(init) } else { None };
 
     // Programs that lead none of their own are in this session. Refused where it is one already.
@@ -118,8 +119,12 @@ fn run() -> Result<(), String> {
         let agent = Arc::new(Agent::new(config, init, program_files).map_err(|error| error.to_string())?);
         let reaper = agent.reaper.clone();
         tokio::spawn(async move { reaper.run().await });
-        if let Some(prepared) = network {
-            network::serve(&agent, prepared).map_err(|error| format!("the network: {error}"))?;
+        if let Some(sockets) = network {
+            network::serve(&agent, sockets).map_err(|error| format!("the network: {error}"))?;
+        }
+        if let Some(port) = health {
+            let failed = |error| format!("port {port}, at which programs ask for the interpreter: {error}");
+            interpreters::health::serve(port).await.map_err(failed)?;
         }
         transport::serve(agent).await.map_err(|error| format!("the transport failed: {error}"))
     })

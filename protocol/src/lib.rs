@@ -6,12 +6,14 @@
 //! From the bottom up: [`preamble`] begins a session on a dirty byte stream, [`mux`] splits it
 //! into streams, [`frame`] carries one message, [`piece`] makes one of a file's bytes where they lie, [`wire`] is
 //! the messages. [`output`] is the one rule by which output is shortened, [`checksum`] how transfers are checked,
-//! [`metadata`] what may be noted at a file, [`clock`] what the clock of an execution may be, [`limits`] every bound.
+//! [`metadata`] what may be noted at a file, [`clock`] what the clock of an execution may be, [`failure`] what
+//! an error of a language means, [`limits`] every bound.
 
 #![forbid(unsafe_code)]
 
 pub mod checksum;
 pub mod clock;
+pub mod failure;
 pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -6,20 +6,16 @@
 //! Processor time is that of the whole process, which is the supervisor's and its client's: machines and their guests
 //! are simulated in it.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use rekindle::door::{Authenticator, ConnectionLimits};
-use rekindle::grpc::{HostFacts, Listeners, Server, ServerOptions};
-use rekindle::pool::{Pool, PoolConfig};
-use rekindle::service::{Ledger, Service, ServiceConfig};
-use rekindle::telemetry::{Audit, Metrics};
-use rekindle_api::client::{Client, Target};
+use rekindle::pool::PoolConfig;
+use rekindle::telemetry::Audit;
+use rekindle_api::client::Client;
 use rekindle_api::time::duration;
 use rekindle_api::v1;
-use rekindle_fake_host::{FakeHost, MEMORY_MIB};
+use rekindle_fake_host::{FakeSupervisor, MEMORY_MIB, Wishes};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Lives of each side that count.
@@ -37,8 +33,7 @@ const SITUATIONS: [(usize, usize, usize); 6] =
 /// A supervisor.
 struct Place {
     client: Client,
-    fake: FakeHost,
-    service: Service,
+    supervisor: FakeSupervisor,
 }
 
 /// What one life took: waiting for the three calls, and processor time.
@@ -52,28 +47,13 @@ struct Cost {
 
 impl Place {
     async fn new() -> Self {
-        let fake = FakeHost::new();
-        let template = fake.template("tiny", 0, 0, 0).await;
-        let config = ServiceConfig::new(template.source.recipe.name.clone());
-        let pool = Pool::start(
-            Arc::clone(&fake.host),
-            vec![template],
-            PoolConfig::new(MEMORY_MIB * 10_000, 100_000_000),
-        );
-        let service = Service::new(config, pool, Ledger::in_memory(), Arc::new(Metrics::new()));
-        let options = ServerOptions {
-            connections: ConnectionLimits::default(),
-            max_streams: 128,
-            facts: HostFacts::default(),
-        };
-        let authenticator = Authenticator::new(None, false).expect("a thread");
-        let server = Server::new(service.clone(), authenticator, Arc::new(Audit::to_log()), options)
-            .await
-            .expect("a server");
-        let socket = fake.dir.path().join("rekindle.sock");
-        let listeners = Listeners::default().socket(&socket, 0o600, None).await.expect("a socket");
-        tokio::spawn(server.serve(listeners));
-        Self { client: connect(&socket).await, fake, service }
+        let supervisor = FakeSupervisor::start(Wishes {
+            pool: PoolConfig::new(MEMORY_MIB * 10_000, 100_000_000),
+            audit: Some(Audit::to_log()),
+            ..Wishes::default()
+        })
+        .await;
+        Self { client: supervisor.client().await, supervisor }
     }
 
     /// One life of a sandbox.
@@ -116,7 +96,7 @@ impl Place {
         many(ended, || async { self.destroy(self.create().await).await }).await;
         let mut left = watchers;
         while left > 0 {
-            let mut client = connect(&self.fake.dir.path().join("rekindle.sock")).await;
+            let mut client = self.supervisor.client().await;
             for _ in 0..left.min(STREAMS) {
                 let request = v1::WatchSandboxesRequest::default();
                 let mut events = client.sandboxes.watch(request).await.expect("watched").into_inner();
@@ -139,10 +119,6 @@ async fn many<F: Future<Output = ()>>(count: usize, one: impl Fn() -> F) {
         }
     }
     while under_way.next().await.is_some() {}
-}
-
-async fn connect(socket: &std::path::Path) -> Client {
-    Client::connect(&Target::Socket(socket.to_owned()), None).await.expect("connected")
 }
 
 fn processor_time() -> Duration {
@@ -178,7 +154,7 @@ async fn measure(live: usize, ended: usize, watchers: usize) {
         median(rounds.iter().map(|(_, large)| whole(large)).collect()) * 1e3,
     );
     for place in [small, large] {
-        place.service.shut_down(Duration::ZERO).await;
+        place.supervisor.service.shut_down(Duration::ZERO).await;
     }
 }
 

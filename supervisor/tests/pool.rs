@@ -210,7 +210,7 @@ async fn a_template_that_cannot_be_restored_rests_longer_and_longer() {
     let place = FakeHost::new();
     let template = place.template("tiny", 1, 1, 0).await;
     for _ in 0..1_000 {
-        place.engine.inject(Operation::Prepare, Fault::Fail("ordered".into()));
+        place.engine.inject(Operation::Prespawn, Fault::Fail("ordered".into()));
     }
     let began = std::time::Instant::now();
     let pool = start(&place, vec![template], room(8));

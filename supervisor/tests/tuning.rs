@@ -59,8 +59,8 @@ async fn no_page_is_prefaulted_though_the_snapshot_knows_which() {
     switch_off();
     let fake = FakeHost::new();
     let snapshot = fake.build(&fake.source("tiny", "")).await.expect("built");
-    let set = WorkingSet::of_blocks([0, 1], 64 * 1024).with_copied([3]);
+    let set = WorkingSet::of_blocks([0, 1], 64 * 1024).with_prefault([3]);
     snapshot.keep_working_set(&set).expect("kept");
-    assert_eq!(snapshot.working_set().map(|set| set.copied().count()), Some(1));
-    assert!(files(&snapshot).copied.is_empty());
+    assert_eq!(snapshot.working_set().map(|set| set.prefault().count()), Some(1));
+    assert!(files(&snapshot).prefault.is_empty());
 }

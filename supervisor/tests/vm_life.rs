@@ -69,7 +69,7 @@ async fn a_template_is_built_cloned_used_and_gone() {
 async fn a_failure_in_any_phase_names_the_phase_and_leaves_nothing() {
     let (place, snapshot) = Place::built().await;
     for (operation, stage) in [
-        (Operation::Prepare, StartStage::Machine),
+        (Operation::Prespawn, StartStage::Machine),
         (Operation::Load, StartStage::Machine),
         (Operation::Dial, StartStage::Machine),
     ] {

@@ -30,6 +30,7 @@ fn words_that_make_no_sense_are_named() {
         "transport=carrier-pigeon:7",
         "user=",
         "ready=soon",
+        "health=100000",
         "tuning=fast",
     ] {
         assert!(matches!(refused(&[word]), ConfigError::BadValue { .. }), "{word}");

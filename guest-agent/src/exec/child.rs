@@ -30,7 +30,7 @@ pub struct ChildSetup<'a> {
     pub stdio: [BorrowedFd<'a>; 3],
     /// The descriptors are a terminal that must become the child's own.
     pub terminal: bool,
-    /// The cgroup directory to be born in.
+    /// The directory of the cgroup it is spawned into.
     pub cgroup: Option<BorrowedFd<'a>>,
     /// A process limit per user, for places without a pids controller. 0 for none.
     pub processes: u64,

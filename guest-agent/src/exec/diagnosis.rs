@@ -4,6 +4,7 @@
 mod node;
 mod python;
 
+use rekindle_protocol::failure::{self, quoted};
 use rekindle_protocol::wire::{Diagnosis, DiagnosisKind, Language};
 
 /// Bytes kept of a subject, and of a message.
@@ -118,13 +119,15 @@ fn crash(signal: u8) -> Option<&'static str> {
     })
 }
 
-/// The first words in quotation marks.
-fn quoted(text: &str) -> Option<&str> {
-    let marks: [(char, char); 3] = [('\'', '\''), ('\u{2018}', '\u{2019}'), ('"', '"')];
-    marks.into_iter().find_map(|(open, close)| {
-        let (_, rest) = text.split_once(open)?;
-        rest.split_once(close).map(|(inner, _)| inner)
-    })
+/// The kind in the words of the protocol.
+fn kind(kind: failure::Kind) -> DiagnosisKind {
+    match kind {
+        failure::Kind::MissingModule => DiagnosisKind::MissingModule,
+        failure::Kind::SyntaxError => DiagnosisKind::SyntaxError,
+        failure::Kind::PermissionDenied => DiagnosisKind::PermissionDenied,
+        failure::Kind::OutOfMemory => DiagnosisKind::OutOfMemory,
+        failure::Kind::Other => DiagnosisKind::UncaughtException,
+    }
 }
 
 /// Cut to what is kept, without the room for the rest.

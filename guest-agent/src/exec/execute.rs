@@ -38,7 +38,6 @@ use crate::failure::Failure;
 use crate::interpreters::{self, Claimed};
 use crate::reaper::{Exit, Status};
 use crate::session::{reply, response};
-use crate::tuning::Mechanism;
 
 /// What the spilled bytes of the streams are called.
 const STDOUT: &str = "stdout";
@@ -208,9 +207,7 @@ impl Execution {
             if let Some(group) = ended.and_then(Self::into_group) {
                 group.close();
             }
-            if agent.tuning.on(Mechanism::SpareCgroup) {
-                agent.executions.prepare_group(&agent.cgroups);
-            }
+            agent.tuning.execution_done(&agent);
         });
         let _ = tidied.await;
         Some(tidying)

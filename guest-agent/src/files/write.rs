@@ -3,13 +3,15 @@
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 
 use bytes::Bytes;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, FallocateFlags, OFlag, RenameFlags, fallocate, openat, renameat, renameat2};
 use nix::sys::stat::{Mode, SFlag, fchmod, fstatat};
+use nix::sys::statvfs::fstatvfs;
 use nix::unistd::{UnlinkatFlags, fdatasync, unlinkat};
 use rekindle_protocol::wire::{ErrorCode, FileInfo, FileMetadata, TransferEnd, UploadRequest};
 use tokio::sync::mpsc;
@@ -101,7 +103,8 @@ fn in_place(
     file: File,
     pieces: &mut mpsc::Receiver<Piece>,
 ) -> Result<Done, Failure> {
-    // First, so that metadata that cannot be kept costs no content.
+    // First, so that neither a size that does not fit nor metadata that cannot be kept costs content.
+    fits(&file, request.size).map_err(|error| at.failure(error))?;
     note(at, &file, &request.metadata)?;
     file.set_len(0).map_err(|error| at.failure(error))?;
     // Without its length: what breaks off ends where it did.
@@ -176,6 +179,17 @@ fn note(at: &Location, file: &File, metadata: &[FileMetadata]) -> Result<(), Fai
         }
         error => at.failure(error),
     })
+}
+
+/// Whether so many bytes fit in place of what a file has. Asked and not tried: setting room aside could fill the disk
+/// before it fails. File systems without bounds say that they have no blocks.
+fn fits(file: &File, size: u64) -> io::Result<()> {
+    /// Bytes of the unit in which files tell what they hold, on every file system.
+    const HELD: u64 = 512;
+    let system = fstatvfs(file)?;
+    let free = system.blocks_free().saturating_mul(system.fragment_size());
+    let held = file.metadata()?.blocks().saturating_mul(HELD);
+    if system.blocks() > 0 && size > free.saturating_add(held) { Err(Errno::ENOSPC.into()) } else { Ok(()) }
 }
 
 /// Sets room aside, where the file system can: what does not fit is refused before it is sent, and the kernel has

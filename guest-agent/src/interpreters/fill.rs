@@ -21,7 +21,6 @@ use crate::interpreters::pool::{Kind, Missing};
 use crate::interpreters::request::{Order, RunContext, encode};
 use crate::interpreters::standby::{Preparation, Standby, start_node};
 use crate::restore::Sandbox;
-use crate::tuning::Mechanism;
 
 /// Starts the interpreters a template's recipe asks for, before the snapshot. Returns when all stand by.
 ///
@@ -97,7 +96,7 @@ async fn fill_alone(agent: &Arc<Agent>) -> io::Result<()> {
                 let _copying = agent.interpreters.copying.lock().await;
                 match forker.fork(agent).await {
                     Ok(copy) => {
-                        let copy = prepare(agent, Language::Python, copy).await?;
+                        let copy = agent.tuning.standby_ready(agent, Language::Python, copy).await?;
                         agent.interpreters.add(Kind::Python(number), copy);
                     }
                     Err(error) => {
@@ -109,7 +108,8 @@ async fn fill_alone(agent: &Arc<Agent>) -> io::Result<()> {
             }
             Missing::Node => {
                 let standby = start_node(agent).await?;
-                agent.interpreters.add(Kind::Node, prepare(agent, Language::Node, standby).await?);
+                let standby = agent.tuning.standby_ready(agent, Language::Node, standby).await?;
+                agent.interpreters.add(Kind::Node, standby);
             }
         }
     }
@@ -121,9 +121,6 @@ async fn fill_alone(agent: &Arc<Agent>) -> io::Result<()> {
 /// # Errors
 /// When it does not answer.
 pub async fn prepare(agent: &Arc<Agent>, language: Language, mut standby: Standby) -> io::Result<Standby> {
-    if !agent.tuning.on(Mechanism::PreparedInterpreters) {
-        return Ok(standby);
-    }
     let spec = usual(agent, language).map_err(|failure| io::Error::other(failure.to_string()))?;
     let (ends, own_ends) = stdio::open(&spec)?;
     // Its own it opens itself.

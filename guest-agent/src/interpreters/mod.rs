@@ -15,11 +15,13 @@
 mod claim;
 mod fill;
 mod forker;
+pub mod health;
 mod pool;
 mod request;
 mod source_scan;
 mod standby;
 
 pub use claim::{Claimed, claim};
-pub use fill::{refill, start};
+pub use fill::{prepare, refill, start};
 pub use pool::Interpreters;
+pub use standby::Standby;

@@ -1,4 +1,4 @@
-//! Puts the scratch disk under what the sandbox writes: its home, the temporary directories and kept output.
+//! Puts the scratch disk under what the sandbox writes: its home, the temporary directories and spilled output.
 //!
 //! Each directory gets an overlay whose lower layer is what the snapshot has there and whose upper layer is
 //! on the disk, so nothing is copied and processes from before the snapshot keep their files.

@@ -4,7 +4,10 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rekindle_protocol::wire::Language;
+
 use crate::agent::Agent;
+use crate::interpreters::{Standby, prepare};
 use crate::tuning::{GateFiles, Mechanism, Switches};
 
 /// How long a quiet guest takes to be done with the aftermath of its last operations: the kernel's own
@@ -25,9 +28,24 @@ impl Tuning {
         Self { switches, preopened: Mutex::default() }
     }
 
-    /// Whether a mechanism is on.
-    pub fn on(&self, mechanism: Mechanism) -> bool {
+    fn on(&self, mechanism: Mechanism) -> bool {
         self.switches.on(mechanism)
+    }
+
+    /// An interpreter stands by for programs in `language`.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn standby_ready(
+        &self,
+        agent: &Arc<Agent>,
+        language: Language,
+        standby: Standby,
+    ) -> io::Result<Standby> {
+        match self.on(Mechanism::PreparedInterpreters) {
+            true => prepare(agent, language, standby).await,
+            false => Ok(standby),
+        }
     }
 
     /// The guest is quiet and will be frozen. To be called as the last thing.
@@ -63,6 +81,13 @@ impl Tuning {
     pub fn gate_opened(&self, files: GateFiles) {
         if self.on(Mechanism::Preopened) {
             self.keep(files);
+        }
+    }
+
+    /// An execution is over and its control group is gone. Called where waiting for the kernel holds nobody up.
+    pub fn execution_done(&self, agent: &Agent) {
+        if self.on(Mechanism::SpareCgroup) {
+            agent.executions.prepare_group(&agent.cgroups);
         }
     }
 

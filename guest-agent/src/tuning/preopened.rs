@@ -12,7 +12,7 @@ use crate::cgroup::SandboxLimits;
 use crate::restore::identity::Identity;
 use crate::restore::{entropy, reseed};
 
-/// Them.
+/// Files that opening the gate writes to, open.
 #[derive(Debug)]
 pub struct GateFiles {
     /// The kernel's random generator.

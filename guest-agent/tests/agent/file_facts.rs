@@ -4,11 +4,13 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
-use rekindle::agent::{FileInfo, FileKind, FileMetadata, GuestUser, Refusal, UploadOptions};
+use rekindle::agent::{
+    FileInfo, FileKind, FileMetadata, GuestUser, Refusal, RestoreRequest, SandboxLimits, UploadOptions,
+};
 use rekindle_test_support::wait::until;
 
 use crate::agent;
-use crate::harness::{Agent, PATIENCE, SOON, Setup, path};
+use crate::harness::{Agent, PATIENCE, SOON, Setup, path, restore_request};
 
 fn metadata(pairs: &[(&str, &str)]) -> FileMetadata {
     FileMetadata::new(pairs.iter().map(|(name, value)| ((*name).into(), (*value).into()))).expect("metadata")
@@ -229,6 +231,26 @@ async fn an_upload_in_place_that_breaks_off_is_never_done_and_leaves_what_had_co
     uploading.abort();
     assert!(uploading.await.expect_err("never answered").is_cancelled());
     assert_eq!(agent.shell("cat file; ls -A").await, "halffile\n", "no more, no less, nothing beside it");
+}
+
+#[tokio::test]
+async fn an_upload_in_place_that_cannot_fit_costs_no_content() {
+    let before = "mount -t tmpfs -o size=4m,mode=777 none \"$HOME\"";
+    let limits = Some(SandboxLimits { upload_bytes: 20 << 20, ..SandboxLimits::default() });
+    let restore = RestoreRequest { limits, ..restore_request() };
+    let agent = agent!(Setup { unshare: vec!["--mount"], before, restore, ..Setup::default() });
+    agent.shell("printf before > file; head -c 3M /dev/zero > large; truncate -s 8M sparse").await;
+    let refused = async |name: &str, size| {
+        let options = UploadOptions { size: Some(size), ..in_place() };
+        let error = agent.client.upload(&path(name), options, &b"new"[..], PATIENCE).await;
+        error.expect_err("no room").refusal()
+    };
+    assert_eq!(refused("file", 2 << 20).await, Some(Refusal::NoSpace));
+    assert_eq!(refused("file", 21 << 20).await, Some(Refusal::TooLarge));
+    assert_eq!(refused("sparse", 2 << 20).await, Some(Refusal::NoSpace), "its length is no room");
+    assert_eq!(agent.shell("cat file; stat -c %s sparse").await, "before8388608\n");
+    // What it takes the place of makes room.
+    assert_eq!(upload(&agent, "large", in_place(), &vec![1; 3 << 20]).await.size, 3 << 20);
 }
 
 #[tokio::test]

@@ -194,8 +194,9 @@ async fn a_scratch_disk_takes_what_the_sandbox_writes_and_shows_what_was_there()
         "the disk has it, not the image"
     );
     assert!(!std::path::Path::new("/tmp/rekindle-new").exists());
-    let kept = agent.run(shell("head -c 10000 /dev/zero")).await.stdout.spilled_path.expect("it is kept");
-    agent.client.stat(&kept, false, SOON).await.expect("kept output is on it too");
+    let spilled =
+        agent.run(shell("head -c 10000 /dev/zero")).await.stdout.spilled_path.expect("it is spilled");
+    agent.client.stat(&spilled, false, SOON).await.expect("spilled output is on it too");
     agent.answers().await;
 }
 

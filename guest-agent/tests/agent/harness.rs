@@ -22,7 +22,7 @@ use rekindle::agent::{
     AgentClient, AgentError, Code, Command, EnvVar, ExecuteRequest, Finished, GuestPath, KillScope, Language,
     Program, RestoreRequest, SandboxLimits, TransferPatience,
 };
-use rekindle_test_support::wait::until;
+use rekindle_test_support::wait::{until, until_answer};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf};
 use tokio::net::UnixStream;
@@ -439,17 +439,13 @@ fn remove_groups(path: &Path) -> io::Result<()> {
 }
 
 async fn dial(socket: &Path, running: &mut Running) -> UnixStream {
-    let deadline = Instant::now() + SOON;
-    loop {
-        match UnixStream::connect(socket).await {
-            Ok(stream) => return stream,
-            Err(error) => {
-                let ended = running.process.try_wait().expect("a child").is_some();
-                assert!(!ended && Instant::now() < deadline, "{error}\n{}", running.log());
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        }
-    }
+    until_answer("the agent listens", async || {
+        let dialed = UnixStream::connect(socket).await;
+        let ended = running.process.try_wait().expect("a child").is_some();
+        assert!(dialed.is_ok() || !ended, "{dialed:?}\n{}", running.log());
+        dialed.ok()
+    })
+    .await
 }
 
 fn can_unshare(flags: &[&str]) -> bool {

@@ -14,6 +14,7 @@ mod file_facts;
 mod files;
 mod footprint;
 mod gate;
+mod health;
 mod hostile_programs;
 mod network;
 mod output;

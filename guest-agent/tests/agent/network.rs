@@ -96,7 +96,7 @@ fn serve(agent: &Agent, server: SocketAddr) -> Arc<Gate> {
         ["plain.example.com", "raw.example.com"].map(|name| (name.to_owned(), server)).into();
     let egress = Egress::new(&[("test".to_owned(), spec)].into(), &hosts).expect("a network");
     let gate = Arc::new(egress.gate(egress.policy("test").expect("the policy"), None));
-    tokio::spawn(Arc::clone(&gate).serve(agent.client.take_streams()));
+    tokio::spawn(Arc::clone(&gate).serve(agent.client.take_streams(), Arc::clone(agent.client.meter())));
     gate
 }
 

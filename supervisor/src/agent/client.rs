@@ -23,6 +23,7 @@ use tracing::Instrument as _;
 use super::error::{AgentError, Refusal};
 use super::hello::Hello;
 use super::user::GuestUser;
+use crate::host::meter::Meter;
 
 /// The minor protocol version that brought users, metadata, depths and writing in place.
 pub(super) const FILES_SINCE: u32 = 7;
@@ -92,6 +93,12 @@ impl AgentClient {
         Ok(self.user.to_wire())
     }
 
+    /// The supervisor's own processor time for this guest.
+    #[must_use]
+    pub fn meter(&self) -> &Arc<Meter> {
+        &self.session.meter
+    }
+
     /// Completes when the session is over.
     pub async fn closed(&self) {
         self.session.over().await;
@@ -154,6 +161,8 @@ pub(super) struct Session {
     watches: Arc<Semaphore>,
     ports: Arc<Semaphore>,
     taker: Arc<Taker>,
+    /// What it costs to read what the guest says.
+    pub(super) meter: Arc<Meter>,
     /// Dropped with the session, which tells its task that nobody waits any more.
     _held: oneshot::Sender<()>,
 }
@@ -163,17 +172,19 @@ impl Session {
     pub(super) fn start(io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Arc<Self> {
         let (opener, incoming, driver) = mux::session(io, Side::Host);
         let taker = Arc::new(Taker::default());
-        let hand_over = Arc::clone(&taker);
-        tokio::spawn(async move { hand_over.hand_over(incoming).await });
+        let meter = Arc::new(Meter::default());
+        let (hand_over, metered) = (Arc::clone(&taker), Arc::clone(&meter));
+        tokio::spawn(async move { metered.run(hand_over.hand_over(incoming)).await });
         let (tell_end, ended) = watch::channel(None);
         let (held, released) = oneshot::channel::<()>();
+        let metered = Arc::clone(&meter);
         let run = async move {
             let abandoned = async {
                 let _ = released.await;
                 tokio::time::sleep(CLOSE_GRACE).await;
             };
             let end = tokio::select! {
-                end = driver.run() => end.err().map(Arc::new),
+                end = metered.run(driver.run()) => end.err().map(Arc::new),
                 () = abandoned => None,
             };
             tell_end.send_replace(Some(end));
@@ -188,6 +199,7 @@ impl Session {
             watches: Arc::new(Semaphore::new(MAX_WATCHES)),
             ports: Arc::new(Semaphore::new(MAX_PORT_CONNECTIONS)),
             taker,
+            meter,
             _held: held,
         })
     }

@@ -11,6 +11,16 @@ use super::path::GuestPath;
 /// All permission bits there are.
 const PERMISSIONS: u32 = 0o7777;
 
+/// A bit that agents leave out of the permissions they are asked for.
+const ASKED: u32 = 0o100_000;
+
+/// Permission bits for [`UploadOptions::mode`](super::UploadOptions::mode) and
+/// [`MkdirOptions::mode`](super::MkdirOptions::mode), where 0 is the default: no permissions at all are another number.
+#[must_use]
+pub fn permissions(asked: Option<u32>) -> u32 {
+    asked.map_or(0, |bits| (bits & PERMISSIONS) | ASKED)
+}
+
 /// A file as stat(2) sees it inside the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileInfo {

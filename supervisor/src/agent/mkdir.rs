@@ -15,7 +15,7 @@ const MUST_NOT_EXIST_SINCE: u32 = 5;
 /// How a directory is made.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MkdirOptions {
-    /// Permission bits; 0 means 0755.
+    /// Permission bits; 0 means 0755. See [`permissions`](super::permissions).
     pub mode: u32,
     /// Make missing parents, and accept a directory that exists.
     pub parents: bool,

@@ -41,7 +41,7 @@ pub use digest::Digest;
 pub use download::Downloaded;
 pub use error::{AgentError, ConnectError, Refusal};
 pub use execute::{Event, Execution, SpillPaths, Started};
-pub use file::{FileInfo, FileKind};
+pub use file::{FileInfo, FileKind, permissions};
 pub use finished::{
     Diagnosis, DiagnosisKind, Finished, GuessLanguage, Interpreter, Outcome, Output, OutputStream, Usage,
 };

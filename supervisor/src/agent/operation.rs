@@ -192,6 +192,11 @@ impl Operation {
     }
 
     async fn response(&mut self) -> Result<Response, AgentError> {
+        let meter = Arc::clone(&self.session.meter);
+        meter.run(self.next_response()).await
+    }
+
+    async fn next_response(&mut self) -> Result<Response, AgentError> {
         loop {
             if let Some(frame) = self.whole_frame()? {
                 return frame::decode_prefixed(frame.freeze())

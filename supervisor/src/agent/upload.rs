@@ -27,7 +27,7 @@ const UPLOAD: &str = "upload";
 /// How a file is written.
 #[derive(Debug, Clone, Default)]
 pub struct UploadOptions {
-    /// Permission bits; 0 means 0644.
+    /// Permission bits; 0 means 0644. See [`permissions`](super::permissions).
     pub mode: u32,
     /// Refuse when the path exists.
     pub must_not_exist: bool,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use rekindle::agent::{GuestPath, GuestUser, UnknownUser};
-use rekindle::config::TemplateName;
+use rekindle::config::{TemplateName, amount};
 use rekindle::engine::detect::EngineChoice;
 use rekindle::host::cgroup::CpuQuota;
 
@@ -271,24 +271,12 @@ fn span(text: &str) -> Result<Duration, String> {
 
 /// The same, or nothing: `0` or `none`.
 fn span_or_none(text: &str) -> Result<Duration, String> {
-    match seconds(text) {
+    match amount::seconds(text) {
         _ if text == "none" => Ok(Duration::ZERO),
         Some(0.0) => Ok(Duration::ZERO),
         Some(seconds) if (0.001..=LONGEST).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err(NO_TIME.into()),
     }
-}
-
-/// The seconds of a duration as people write it.
-pub fn seconds(text: &str) -> Option<f64> {
-    let (digits, unit) = match text.char_indices().last()? {
-        (at, 's') => (&text[..at], 1.0),
-        (at, 'm') => (&text[..at], 60.0),
-        (at, 'h') => (&text[..at], 3_600.0),
-        (at, 'd') => (&text[..at], 86_400.0),
-        _ => (text, 1.0),
-    };
-    digits.parse::<f64>().ok().map(|number| number * unit)
 }
 
 pub fn cpus(text: &str) -> Result<CpuQuota, String> {
@@ -301,7 +289,7 @@ pub fn cpus(text: &str) -> Result<CpuQuota, String> {
     }
 }
 
-/// `512M`, `1G`, `65536k` or plain bytes, and at least what a program needs.
+/// `512M`, `1.5G`, `65536k` or plain bytes, and at least what a program needs.
 fn size(text: &str) -> Result<u64, String> {
     match any_size(text)? {
         bytes if bytes >= 4 * 1024 * 1024 => Ok(bytes),
@@ -309,18 +297,9 @@ fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `512M`, `1G`, `65536k` or plain bytes.
+/// `512M`, `1.5G`, `65536k` or plain bytes.
 pub fn any_size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kb" | "kib" => 1024,
-        "m" | "mb" | "mib" => 1024 * 1024,
-        "g" | "gb" | "gib" => 1024 * 1024 * 1024,
-        _ => return Err("a size such as 256M or 1G is needed".into()),
-    };
-    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    bytes.ok_or_else(|| "a size such as 256M or 1G is needed".into())
+    amount::bytes(text).ok_or_else(|| "a size such as 256M or 1.5G is needed".into())
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {

@@ -14,7 +14,7 @@ use rekindle::config::Dirs;
 use rekindle::grpc;
 use rekindle::network::gateway::TOKEN_VARIABLE;
 use rekindle::network::{Gate, GrantRequest, NetworkSummary};
-use rekindle::service::{Input, ServiceConfig, diagnose, trust_variables, write_authority};
+use rekindle::service::{Input, ServiceConfig, check_machine, diagnose, trust_variables, write_authority};
 use rekindle::vm::{self, Identity, Lost, ScratchMount, Vm};
 use rekindle_api::v1::ExecuteResponse;
 use serde::Serialize;
@@ -25,7 +25,7 @@ use super::execution::{self, End, Execution, Machine, UNREAD, print_live, show_e
 use super::failure;
 use super::interrupt::{SIGNAL_BASE, interrupted};
 use super::network;
-use super::remote::{print, quantity};
+use super::remote::print;
 use super::setup::Setup;
 use super::stages::{Breakdown, StageClock};
 
@@ -64,14 +64,8 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
         ServiceConfig { max_execute_timeout: Duration::MAX, ..ServiceConfig::new(template.clone()) };
     let request = request(&options, &defaults)?;
     let source = setup.source(&template)?;
-    let most = u64::from(source.recipe.memory_mib) << 20;
-    if let Some(asked) = options.program.memory.filter(|asked| *asked > most) {
-        let (asked, most, name) = (quantity::size(asked), quantity::size(most), &template);
-        bail!(
-            "--memory of {asked} is more than the machines of {name} have, {most}\n\
-             hint: leave it out, or use a template with more memory_mib"
-        );
-    }
+    let milli_cpus = options.cpus.map_or(0, |quota| quota.millis);
+    check_machine(&source.recipe, milli_cpus, options.program.memory.unwrap_or(0))?;
     let user = options.program.user.name;
     if user == GuestUser::Root && !source.recipe.root {
         bail!(
@@ -106,7 +100,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
     };
     stages.take(vm.timings());
     // It ends with the machine's session.
-    tokio::spawn(Arc::clone(&gate).serve(vm.agent().take_streams()));
+    tokio::spawn(Arc::clone(&gate).serve(vm.agent().take_streams(), Arc::clone(vm.agent().meter())));
     if let Some(interception) = gate.interception()
         && let Err(error) = write_authority(vm.agent(), interception).await
     {
@@ -127,7 +121,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<u8> {
         } => ended,
         number = interrupted(true) => Ok(Used::Left(SIGNAL_BASE + number)),
     };
-    let machine = vm.usage().await;
+    let machine = vm.usage().await.group;
     let (end, response) = match ended {
         Ok(Used::Left(code)) => {
             vm.stop().await;

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
+use rekindle::config::amount;
 use rekindle::config::tokens::{self, NewToken, Quota, Scope, Token, TokenId, Tokens, TokensError};
 use rekindle::host::cgroup::CpuQuota;
 use serde_json::json;
 
-use super::args::{any_size, cpus, seconds};
+use super::args::{any_size, cpus};
 use super::config::ConfigOptions;
 
 /// Which tokens file.
@@ -234,7 +235,7 @@ fn expiry(text: &str) -> Result<Timestamp, String> {
 fn expiry_from(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let wrong =
         || "a time such as 90s, 12h, 30d or 2030-01-31T00:00:00Z is needed, and not in the past".to_owned();
-    let time = match seconds(text) {
+    let time = match amount::seconds(text) {
         Some(seconds) => SignedDuration::try_from_secs_f64(seconds)
             .and_then(|span| now.checked_add(span))
             .map_err(|_| wrong())?,

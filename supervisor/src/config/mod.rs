@@ -3,6 +3,7 @@
 //! A leaf layer. Names and recipes are checked here, so that no other layer sees a template name that is a
 //! path or a recipe with an unknown key.
 
+pub mod amount;
 mod dirs;
 mod installation;
 mod recipe;

@@ -13,7 +13,7 @@ pub enum Operation {
     /// Booting a machine.
     Launch,
     /// Starting a monitor that waits for a snapshot.
-    Prepare,
+    Prespawn,
     /// Loading a snapshot.
     Load,
     /// Stopping the guest's processors.
@@ -30,7 +30,7 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Launch => "launch",
-            Self::Prepare => "prepare",
+            Self::Prespawn => "prespawn",
             Self::Load => "load",
             Self::Pause => "pause",
             Self::Resume => "resume",

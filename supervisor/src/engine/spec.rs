@@ -81,14 +81,14 @@ pub struct SnapshotFiles {
     /// bounds need not set the same ones again.
     pub io: Option<IoThrottle>,
     /// Pages of the memory, by their number, that every clone writes to before its first program is done. An engine
-    /// may have them copied before the guest runs.
-    pub copied: Arc<[u64]>,
+    /// may prefault them.
+    pub prefault: Arc<[u64]>,
 }
 
 impl SnapshotFiles {
     /// The files of a snapshot in `dir`; every engine uses these names.
     #[must_use]
     pub fn in_dir(dir: &std::path::Path) -> Self {
-        Self { memory: dir.join("memory"), state: dir.join("state"), io: None, copied: Arc::default() }
+        Self { memory: dir.join("memory"), state: dir.join("state"), io: None, prefault: Arc::default() }
     }
 }

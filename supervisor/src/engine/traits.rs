@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! launch ─────────────────────────▶ running ◀──resume── paused ──snapshot──▶ frozen
-//! prepare ──▶ prepared ──load──▶ running ──pause──▶ paused          (any) ──kill──▶ ended
+//! prespawn ──▶ prespawned ──load──▶ running ──pause──▶ paused        (any) ──kill──▶ ended
 //! ```
 
 use std::fmt;

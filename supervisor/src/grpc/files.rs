@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::call_record::CallRecord;
 use super::{messages, requests, status, transfer};
-use crate::agent::{MkdirOptions, UploadOptions};
+use crate::agent::{MkdirOptions, UploadOptions, permissions};
 use crate::service::{Scope, Service, ServiceError, WatchFiles};
 
 /// The service.
@@ -45,7 +45,7 @@ impl Files for FilesApi {
         };
         record.enter(&self.service, &caller, Scope::Files, &file.sandbox).await;
         let options = requests::metadata(file.metadata).map(|metadata| UploadOptions {
-            mode: file.mode,
+            mode: permissions(file.mode),
             must_not_exist: file.must_not_exist,
             size: file.size,
             metadata,
@@ -130,7 +130,7 @@ impl Files for FilesApi {
         let (mut record, caller) = CallRecord::of(&request)?;
         let v1::MakeDirRequest { sandbox, path, mode, must_not_exist, user } = request.into_inner();
         record.enter(&self.service, &caller, Scope::Files, &sandbox).await;
-        let options = MkdirOptions { mode, parents: true, must_not_exist };
+        let options = MkdirOptions { mode: permissions(mode), parents: true, must_not_exist };
         let made = match requests::path(path, &user) {
             Ok(path) => record.bounded(self.service.make_dir(&caller, &sandbox, &path, options)).await,
             Err(error) => Err(error),

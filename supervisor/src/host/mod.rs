@@ -12,6 +12,7 @@ pub mod disk;
 pub mod kvm;
 pub mod mapped;
 pub mod memory;
+pub mod meter;
 pub(crate) mod oom;
 pub mod open_files;
 pub mod open_guard;

@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,6 +19,17 @@ use super::sparse::{Grain, next_data, punch_zeros};
 
 /// Increase when the format changes, so that old blanks are not used.
 const BLANK_VERSION: u32 = 3;
+
+/// What [`MetadataExt::blocks`] counts in.
+const BLOCK: u64 = 512;
+
+/// Bytes that a disk takes on the host.
+///
+/// # Errors
+/// When it is not there.
+pub fn held(disk: &Path) -> io::Result<u64> {
+    Ok(fs::metadata(disk)?.blocks().saturating_mul(BLOCK))
+}
 
 /// Why a scratch disk could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -94,8 +94,8 @@ pub async fn serve_http(
     listening(bound);
     let stop = CancellationToken::new();
     let needs_token = mcp.needs_token();
-    let door = Arc::new(Door { needs_token, service: service(mcp, options, bound.port(), stop.clone()) });
-    let accepting = accept(listener, door);
+    let front = Arc::new(Front { needs_token, service: service(mcp, options, bound.port(), stop.clone()) });
+    let accepting = accept(listener, front);
     tokio::select! {
         () = accepting => {}
         () = shutdown => {}
@@ -120,13 +120,13 @@ fn service(mcp: Mcp, options: HttpOptions, port: u16, stop: CancellationToken) -
     StreamableHttpService::new(move || Ok(mcp.clone()), Arc::default(), config)
 }
 
-/// What is asked before the protocol has a word.
-struct Door {
+/// Checks path, token and size of a request before the protocol sees it.
+struct Front {
     needs_token: bool,
     service: Service,
 }
 
-async fn accept(listener: TcpListener, door: Arc<Door>) {
+async fn accept(listener: TcpListener, front: Arc<Front>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -138,11 +138,11 @@ async fn accept(listener: TcpListener, door: Arc<Door>) {
                 continue;
             }
         };
-        let door = Arc::clone(&door);
+        let front = Arc::clone(&front);
         tokio::spawn(async move {
             let answer = hyper::service::service_fn(move |request| {
-                let door = Arc::clone(&door);
-                async move { Ok::<_, Infallible>(door.answer(request).await) }
+                let front = Arc::clone(&front);
+                async move { Ok::<_, Infallible>(front.answer(request).await) }
             });
             let mut builder = Builder::new(TokioExecutor::new()).http1_only();
             builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
@@ -153,7 +153,7 @@ async fn accept(listener: TcpListener, door: Arc<Door>) {
     }
 }
 
-impl Door {
+impl Front {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         if request.uri().path() != PATH {
             return refuse(StatusCode::NOT_FOUND, "the protocol is spoken at /mcp");

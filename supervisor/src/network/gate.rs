@@ -20,6 +20,7 @@ use super::policy::Policy;
 use super::summary::NetworkSummary;
 use super::traffic::{Spending, Spent};
 use super::worker::{self, GateSource, Teller, Via};
+use crate::host::meter::Meter;
 
 /// Connections of one sandbox at once; more are reset. Twice as many as an agent has open: it opens the next one as soon
 /// as its own half of the last has ended, and here that one may still be on its way to its end.
@@ -224,7 +225,7 @@ impl Gate {
     }
 
     /// Holds the streams of the sandbox to its policy, until its session ends. All of them end with this future.
-    pub async fn serve<S>(self: Arc<Self>, mut streams: mpsc::Receiver<S>)
+    pub async fn serve<S>(self: Arc<Self>, mut streams: mpsc::Receiver<S>, meter: Arc<Meter>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -235,17 +236,22 @@ impl Gate {
                 continue;
             }
             let Some(paused) = self.until_paused() else { continue };
-            let gate = Arc::clone(&self);
-            let serving = async move {
-                match &gate.via {
-                    Some(_) => worker::carry(stream, &gate, paused).await,
-                    None => tokio::select! {
-                        () = connection::serve(stream, &gate) => {}
-                        () = paused => {}
-                    },
-                }
-            };
+            let (gate, meter) = (Arc::clone(&self), Arc::clone(&meter));
+            let serving = async move { meter.run(gate.serve_one(stream, paused)).await };
             connections.spawn(serving.in_current_span());
+        }
+    }
+
+    async fn serve_one<S>(&self, stream: S, paused: impl Future<Output = ()> + Send)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        match &self.via {
+            Some(_) => worker::carry(stream, self, paused).await,
+            None => tokio::select! {
+                () = connection::serve(stream, self) => {}
+                () = paused => {}
+            },
         }
     }
 }
@@ -278,7 +284,7 @@ mod tests {
             ends.push(guest);
         }
         let egress = Egress::default();
-        let serving = Arc::new(egress.gate(egress.policy("").unwrap(), None)).serve(streams);
+        let serving = Arc::new(egress.gate(egress.policy("").unwrap(), None)).serve(streams, Arc::default());
         let looking = async {
             use tokio::io::AsyncReadExt as _;
             // Those beyond are closed at once; the others wait for what the guest has to say.

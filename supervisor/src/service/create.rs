@@ -23,7 +23,7 @@ use super::sandbox::{EndReason, Sandbox, SandboxFacts, SandboxLimitsView, Sandbo
 use super::timeline::TimelineOutcome;
 use super::turns::{Turns, result_path};
 use crate::agent::{EnvVar, SandboxLimits};
-use crate::config::TemplateName;
+use crate::config::{Recipe, TemplateName};
 use crate::host::cgroup::CpuQuota;
 use crate::network::GrantRequest;
 use crate::network::gateway::TOKEN_VARIABLE;
@@ -37,7 +37,7 @@ const MAX_VALUE: usize = 1024;
 /// The least share of a processor a machine can work with.
 const MIN_MILLI_CPUS: u32 = 50;
 /// The least memory programs can work with.
-pub(super) const MIN_MEMORY: u64 = 4 << 20;
+const MIN_MEMORY: u64 = 4 << 20;
 /// The most processes.
 const MAX_PIDS: u32 = 32_768;
 
@@ -93,6 +93,36 @@ pub enum AtTimeout {
         /// Whoever uses it resumes it; otherwise it has to be asked for.
         auto_resume: bool,
     },
+}
+
+/// Refuses processors and memory that the machines of a template do not have, or that are too few to work with; zero
+/// is all there is.
+///
+/// # Errors
+/// What of it is out of bounds.
+pub fn check_machine(recipe: &Recipe, milli_cpus: u32, memory_bytes: u64) -> Result<(), ServiceError> {
+    ServiceError::bound("milli_cpus", milli_cpus.into(), all_cpus(recipe).into())?;
+    if (1..MIN_MILLI_CPUS).contains(&milli_cpus) {
+        return Err(ServiceError::invalid(format!("milli_cpus must be at least {MIN_MILLI_CPUS}")));
+    }
+    check_memory(memory_bytes, all_memory(recipe))
+}
+
+/// Refuses memory that is more than there is, or too little for programs; zero is all there is.
+pub(super) fn check_memory(memory_bytes: u64, most: u64) -> Result<(), ServiceError> {
+    ServiceError::bound("memory_bytes", memory_bytes, most)?;
+    if (1..MIN_MEMORY).contains(&memory_bytes) {
+        return Err(ServiceError::invalid(format!("memory_bytes must be at least {MIN_MEMORY}")));
+    }
+    Ok(())
+}
+
+fn all_cpus(recipe: &Recipe) -> u32 {
+    recipe.vcpus * 1000
+}
+
+fn all_memory(recipe: &Recipe) -> u64 {
+    u64::from(recipe.memory_mib) << 20
 }
 
 impl Service {
@@ -288,21 +318,12 @@ impl Service {
         template: &PooledTemplate,
     ) -> Result<SandboxLimitsView, ServiceError> {
         let recipe = &template.source.recipe;
-        let all_cpus = recipe.vcpus * 1000;
-        let all_memory = u64::from(recipe.memory_mib) << 20;
-        ServiceError::bound("milli_cpus", spec.milli_cpus.into(), all_cpus.into())?;
-        ServiceError::bound("memory_bytes", spec.memory_bytes, all_memory)?;
+        check_machine(recipe, spec.milli_cpus, spec.memory_bytes)?;
         ServiceError::bound("pids", spec.pids.into(), MAX_PIDS.into())?;
-        if (1..MIN_MILLI_CPUS).contains(&spec.milli_cpus) {
-            return Err(ServiceError::invalid(format!("milli_cpus must be at least {MIN_MILLI_CPUS}")));
-        }
-        if (1..MIN_MEMORY).contains(&spec.memory_bytes) {
-            return Err(ServiceError::invalid(format!("memory_bytes must be at least {MIN_MEMORY}")));
-        }
         let or = |asked: u64, default: u64| if asked == 0 { default } else { asked };
         Ok(SandboxLimitsView {
-            milli_cpus: or(spec.milli_cpus.into(), all_cpus.into()) as u32,
-            memory_bytes: or(spec.memory_bytes, all_memory),
+            milli_cpus: or(spec.milli_cpus.into(), all_cpus(recipe).into()) as u32,
+            memory_bytes: or(spec.memory_bytes, all_memory(recipe)),
             pids: or(spec.pids.into(), self.config().pids.into()) as u32,
         })
     }

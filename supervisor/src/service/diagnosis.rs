@@ -199,7 +199,7 @@ fn hint(category: Category, finished: &Finished, near: &[String], packages: &[St
         Category::SyntaxError => says("the code could not be parsed, nothing of it has run"),
         Category::UncaughtException => says("standard error says where"),
         Category::BackgroundException => {
-            says("it ended a thread or task while the program went on, so results may be incomplete")
+            says("it ended a thread, task or process while the program went on, so results may be incomplete")
         }
         Category::NetworkDenied => {
             "the network policy does not allow it; trying again does not help".to_owned()

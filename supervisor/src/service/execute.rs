@@ -9,6 +9,7 @@ use tracing::Instrument as _;
 
 use super::call::Call;
 use super::caller::{Caller, Scope};
+use super::create::check_memory;
 use super::diagnosis::Diagnosis;
 use super::error::ServiceError;
 use super::id::ExecutionId;
@@ -58,6 +59,7 @@ impl Service {
         caller.require(Scope::Exec)?;
         let sandbox = self.alive(caller, sandbox)?;
         sandbox.check_user(caller, spec.user)?;
+        check_memory(spec.memory_bytes, sandbox.facts.limits.memory_bytes)?;
         let input = Input::Whole(stdin);
         let request = spec.request(self.config(), &input, None, false)?;
         let Input::Whole(stdin) = input else { return Err(ServiceError::invalid("no input")) };

@@ -12,8 +12,8 @@ use super::caller::{Caller, Scope};
 use super::error::ServiceError;
 use super::registry::Service;
 use crate::agent::{
-    AgentError, Downloaded, FileInfo, GuestPath, Listing, MkdirOptions, Refusal, TransferPatience,
-    UploadOptions, UserPath,
+    AgentClient, AgentError, Downloaded, FileInfo, GuestPath, Listing, MkdirOptions, Refusal,
+    TransferPatience, UploadOptions, UserPath,
 };
 
 /// How long a look at files may take.
@@ -91,12 +91,9 @@ impl Service {
         depth: u32,
         max_entries: u32,
     ) -> Result<Listing, ServiceError> {
-        let call = self.file_call(caller, sandbox, "list_files", path)?;
-        let done = call
-            .wait(call.sandbox().agent().as_user(path.user).list_tree(&path.path, depth, max_entries, LOOK))
-            .await;
-        call.done(&done);
-        done
+        let question =
+            |agent: AgentClient| async move { agent.list_tree(&path.path, depth, max_entries, LOOK).await };
+        self.ask(caller, sandbox, "list_files", path, question).await
     }
 
     /// Describes one path.
@@ -109,10 +106,8 @@ impl Service {
         sandbox: &str,
         path: &UserPath,
     ) -> Result<FileInfo, ServiceError> {
-        let call = self.file_call(caller, sandbox, "stat", path)?;
-        let done = call.wait(call.sandbox().agent().as_user(path.user).stat(&path.path, false, LOOK)).await;
-        call.done(&done);
-        done
+        let question = |agent: AgentClient| async move { agent.stat(&path.path, false, LOOK).await };
+        self.ask(caller, sandbox, "stat", path, question).await
     }
 
     /// Describes what a path leads to, through symbolic links.
@@ -125,10 +120,8 @@ impl Service {
         sandbox: &str,
         path: &UserPath,
     ) -> Result<FileInfo, ServiceError> {
-        let call = self.file_call(caller, sandbox, "stat", path)?;
-        let done = call.wait(call.sandbox().agent().as_user(path.user).stat(&path.path, true, LOOK)).await;
-        call.done(&done);
-        done
+        let question = |agent: AgentClient| async move { agent.stat(&path.path, true, LOOK).await };
+        self.ask(caller, sandbox, "stat", path, question).await
     }
 
     /// Removes a file or a directory.
@@ -142,11 +135,8 @@ impl Service {
         path: &UserPath,
         recursive: bool,
     ) -> Result<(), ServiceError> {
-        let call = self.file_call(caller, sandbox, "remove", path)?;
-        let done =
-            call.wait(call.sandbox().agent().as_user(path.user).remove(&path.path, recursive, REMOVE)).await;
-        call.done(&done);
-        done
+        let question = |agent: AgentClient| async move { agent.remove(&path.path, recursive, REMOVE).await };
+        self.ask(caller, sandbox, "remove", path, question).await
     }
 
     /// Makes a directory, with the parents it needs.
@@ -160,11 +150,8 @@ impl Service {
         path: &UserPath,
         options: MkdirOptions,
     ) -> Result<FileInfo, ServiceError> {
-        let call = self.file_call(caller, sandbox, "make_dir", path)?;
-        let done =
-            call.wait(call.sandbox().agent().as_user(path.user).mkdir(&path.path, options, LOOK)).await;
-        call.done(&done);
-        done
+        let question = |agent: AgentClient| async move { agent.mkdir(&path.path, options, LOOK).await };
+        self.ask(caller, sandbox, "make_dir", path, question).await
     }
 
     /// Gives a file or a directory another path, with the rights of whose path it has.
@@ -179,12 +166,9 @@ impl Service {
         to: &GuestPath,
         must_not_exist: bool,
     ) -> Result<FileInfo, ServiceError> {
-        let call = self.file_call(caller, sandbox, "move", from)?;
-        let done = call
-            .wait(call.sandbox().agent().as_user(from.user).rename(&from.path, to, must_not_exist, MOVE))
-            .await;
-        call.done(&done);
-        done
+        let question =
+            |agent: AgentClient| async move { agent.rename(&from.path, to, must_not_exist, MOVE).await };
+        self.ask(caller, sandbox, "move", from, question).await
     }
 
     /// A guest cannot tell why its disk failed. Where the host's is full, that is why.
@@ -202,6 +186,21 @@ impl Service {
     /// A transfer may take as long as its sandbox may live: a slow caller is not a lost agent.
     fn patience(&self) -> TransferPatience {
         TransferPatience { total: self.config().max_ttl, ..TransferPatience::default() }
+    }
+
+    /// One question about a path, as its user, from the caller's rights to the line in the timeline.
+    async fn ask<T, F: Future<Output = Result<T, AgentError>>>(
+        &self,
+        caller: &Caller,
+        sandbox: &str,
+        name: &'static str,
+        path: &UserPath,
+        question: impl FnOnce(AgentClient) -> F,
+    ) -> Result<T, ServiceError> {
+        let call = self.file_call(caller, sandbox, name, path)?;
+        let done = call.wait(question(call.sandbox().agent().as_user(path.user))).await;
+        call.done(&done);
+        done
     }
 
     pub(super) fn file_call(

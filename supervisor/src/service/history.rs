@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::caller::Caller;
 use super::error::ServiceError;
 use super::registry::Service;
-use super::sandbox::{Sandbox, SandboxState};
+use super::sandbox::{Sandbox, SandboxState, SandboxUsage};
 
 /// Points of one sandbox.
 const MAX_POINTS: usize = 240;
@@ -23,6 +23,21 @@ pub struct UsagePoint {
     pub cpu: Duration,
     /// Memory it had then.
     pub memory_bytes: u64,
+    /// What its disk took on the host.
+    pub disk_bytes: u64,
+}
+
+impl SandboxUsage {
+    /// What it comes to at this moment.
+    #[must_use]
+    pub fn point(&self) -> UsagePoint {
+        UsagePoint {
+            at: SystemTime::now(),
+            cpu: Duration::from_micros(self.machine.cpu_usec.unwrap_or(0)),
+            memory_bytes: self.machine.memory_bytes.unwrap_or(0),
+            disk_bytes: self.disk_bytes.unwrap_or(0),
+        }
+    }
 }
 
 /// The points of one sandbox.
@@ -71,12 +86,8 @@ pub(super) async fn keep(sandbox: Arc<Sandbox>, interval: Duration) {
             }
             sandbox.refresh().await;
             let mut inner = sandbox.lock();
-            let machine = inner.usage.machine;
-            inner.history.push(UsagePoint {
-                at: SystemTime::now(),
-                cpu: Duration::from_micros(machine.cpu_usec.unwrap_or(0)),
-                memory_bytes: machine.memory_bytes.unwrap_or(0),
-            });
+            let point = inner.usage.point();
+            inner.history.push(point);
         }
     };
     tokio::select! {
@@ -103,7 +114,7 @@ mod tests {
         let mut history = History::default();
         for second in 0..100_000_u64 {
             let at = UNIX_EPOCH + Duration::from_secs(second);
-            history.push(UsagePoint { at, cpu: Duration::ZERO, memory_bytes: second });
+            history.push(UsagePoint { at, cpu: Duration::ZERO, memory_bytes: second, disk_bytes: 0 });
             assert!(history.points.len() <= MAX_POINTS);
             if second == 100 {
                 assert_eq!(seconds(&history), (0..=100).collect::<Vec<_>>(), "a short life is whole");

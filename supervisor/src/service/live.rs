@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 
 use super::call::Call;
 use super::caller::{Caller, Scope};
+use super::create::check_memory;
 use super::error::ServiceError;
 use super::execute::Executed;
 use super::id::ExecutionId;
@@ -120,6 +121,7 @@ impl Service {
         caller.require(Scope::Exec)?;
         let sandbox = self.alive(caller, sandbox)?;
         sandbox.check_user(caller, spec.user)?;
+        check_memory(spec.memory_bytes, sandbox.facts.limits.memory_bytes)?;
         let mut request = spec.request(self.config(), &input, terminal, true)?;
         let mut call = Call::begin_turn(self, sandbox, &caller.origin, "execute_stream", &spec.about())?;
         let id = call.sandbox().next_execution();

@@ -56,7 +56,7 @@ pub use authority::{trust_variables, write_authority};
 pub use call_rate::{CallRate, CallRates};
 pub use caller::{Caller, Choice, Quotas, Scope, Scopes};
 pub use config::ServiceConfig;
-pub use create::{AtTimeout, CreateSpec};
+pub use create::{AtTimeout, CreateSpec, check_machine};
 pub use describe::{DescribeSpec, Described};
 pub use detached::{AttachEvent, Attachment, DetachedSpec, JobSelector, JobState, JobView};
 pub use diagnosis::{Category, Diagnosis, diagnose};

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use rekindle_protocol::limits::{MAX_PATH_BYTES, MAX_STDIN_BYTES, MIN_OUTPUT_LIMIT};
 
 use super::config::ServiceConfig;
-use super::create::MIN_MEMORY;
 use super::error::ServiceError;
 use crate::agent::{EnvVar, ExecuteRequest, ExecutionClock, GuestUser, Program, Stdin, TerminalSize};
 
@@ -93,9 +92,6 @@ impl ExecuteSpec {
         ServiceError::bound("output_limit", output_limit.into(), config.max_output_limit.into())?;
         if (output_limit as usize) < MIN_OUTPUT_LIMIT {
             return Err(ServiceError::invalid(format!("output_limit must be at least {MIN_OUTPUT_LIMIT}")));
-        }
-        if (1..MIN_MEMORY).contains(&self.memory_bytes) {
-            return Err(ServiceError::invalid(format!("memory_bytes must be at least {MIN_MEMORY}")));
         }
         ServiceError::bound("the length of cwd", self.cwd.len() as u64, MAX_PATH_BYTES as u64)?;
         let (stdin, stdin_data) = match input {

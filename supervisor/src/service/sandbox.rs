@@ -37,7 +37,7 @@ use crate::config::TemplateName;
 use crate::host::cgroup;
 use crate::network::{Gate, Grants};
 use crate::telemetry::Origin;
-use crate::vm::Vm;
+use crate::vm::{MachineUsage, Vm};
 
 pub use view::{SandboxLimitsView, SandboxUsage, SandboxView, StartView};
 
@@ -235,7 +235,8 @@ impl Sandbox {
 
     /// Serves the network of its machine, until that ends.
     pub(super) fn serve_network(&self) {
-        let serve = Arc::clone(&self.gate).serve(self.agent().take_streams());
+        let agent = self.agent();
+        let serve = Arc::clone(&self.gate).serve(agent.take_streams(), Arc::clone(agent.meter()));
         tokio::spawn(serve.instrument(self.span.clone()));
     }
 
@@ -327,10 +328,11 @@ impl Sandbox {
     /// Brings what the host counts up to date.
     pub(super) async fn refresh(&self) {
         if self.end().is_none() {
-            let machine = self.vm().usage().await;
-            if machine != cgroup::Usage::default() {
+            let used = self.vm().usage().await;
+            if used != MachineUsage::default() {
                 let mut inner = self.lock();
-                inner.usage.machine = machine.after(inner.machines_before);
+                inner.usage.machine = used.group.after(inner.machines_before);
+                inner.usage.disk_bytes = used.disk_bytes;
             }
         }
     }

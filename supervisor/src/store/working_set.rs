@@ -1,7 +1,7 @@
 //! Which parts of a snapshot's memory the first program of a clone touches, kept beside the snapshot.
 //!
 //! A hint and nothing more: it names parts of a file to read early when they are on the disk, and pages that every
-//! clone has to copy, so that an engine can have them copied before a guest needs them. It is no part of
+//! clone writes to, so that an engine can prefault them. It is no part of
 //! what the manifest vouches for, because a missing or wrong one costs time and never correctness. It is
 //! written after the snapshot is published, by the first clone that ever ran, and never changed.
 
@@ -22,8 +22,8 @@ const FORMAT: u32 = 1;
 /// Longest file that is read, and most parts in it.
 const MAX_BYTES: u64 = 1024 * 1024;
 const MAX_PARTS: usize = 32 * 1024;
-/// Most pages that are copied ahead: what they hold is no longer shared.
-const MAX_COPIED: usize = 2048;
+/// Most pages that are prefaulted: what they hold is no longer shared.
+const MAX_PREFAULT: usize = 2048;
 
 /// Parts of the memory file, in order and apart from each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,9 +31,10 @@ pub struct WorkingSet {
     format: u32,
     /// Where each part begins and how long it is, in bytes.
     parts: Vec<(u64, u64)>,
-    /// Pages that a clone has written to once its first program, a line of shell, is done.
-    #[serde(default)]
-    copied: Vec<u64>,
+    /// Pages that a clone has written to once its first program, a line of shell, is done. Files that exist call
+    /// them `copied`.
+    #[serde(default, rename = "copied")]
+    prefault: Vec<u64>,
 }
 
 impl WorkingSet {
@@ -47,19 +48,19 @@ impl WorkingSet {
                 _ => parts.push((block * size, size)),
             }
         }
-        Self { format: FORMAT, parts, copied: Vec::new() }
+        Self { format: FORMAT, parts, prefault: Vec::new() }
     }
 
-    /// The same set with the pages that every clone copies; none if they are too many to be a clone's least.
+    /// The same set with the pages that every clone writes to; none if they are too many to be a clone's least.
     #[must_use]
-    pub fn with_copied(self, pages: impl IntoIterator<Item = u64>) -> Self {
-        let copied: Vec<u64> = pages.into_iter().collect();
-        Self { copied: if copied.len() > MAX_COPIED { Vec::new() } else { copied }, ..self }
+    pub fn with_prefault(self, pages: impl IntoIterator<Item = u64>) -> Self {
+        let prefault: Vec<u64> = pages.into_iter().collect();
+        Self { prefault: if prefault.len() > MAX_PREFAULT { Vec::new() } else { prefault }, ..self }
     }
 
-    /// The pages that every clone copies, by their number in the memory file.
-    pub fn copied(&self) -> impl ExactSizeIterator<Item = u64> {
-        self.copied.iter().copied()
+    /// The pages that every clone writes to, by their number in the memory file.
+    pub fn prefault(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.prefault.iter().copied()
     }
 
     /// The parts.
@@ -81,8 +82,8 @@ impl WorkingSet {
         self.format == FORMAT
             && self.parts.len() <= MAX_PARTS
             && self.parts.iter().all(inside)
-            && self.copied.len() <= MAX_COPIED
-            && self.copied.iter().all(page_inside)
+            && self.prefault.len() <= MAX_PREFAULT
+            && self.prefault.iter().all(page_inside)
     }
 
     fn read(dir: &Path, length: u64) -> Option<Self> {
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn a_set_comes_back_as_it_was_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let set = WorkingSet::of_blocks([3, 4], BLOCK).with_copied([1, 5, 9]);
+        let set = WorkingSet::of_blocks([3, 4], BLOCK).with_prefault([1, 5, 9]);
         fs::write(dir.path().join(FILE), serde_json::to_vec(&set).unwrap()).unwrap();
         assert_eq!(WorkingSet::read(dir.path(), 1 << 30), Some(set));
     }
@@ -153,23 +154,23 @@ mod tests {
         const GOLDEN: &str = include_str!("../../tests/golden/0.1.0/working-set.json");
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(FILE), GOLDEN).unwrap();
-        let set = WorkingSet::of_blocks([0, 1, 7], BLOCK).with_copied([1, 5, 9]);
+        let set = WorkingSet::of_blocks([0, 1, 7], BLOCK).with_prefault([1, 5, 9]);
         assert_eq!(WorkingSet::read(dir.path(), 1 << 30), Some(set.clone()));
         assert_eq!(serde_json::to_string(&set).unwrap(), GOLDEN, "and is still written so");
     }
 
     #[test]
-    fn one_of_before_pages_were_copied_ahead_names_none() {
+    fn one_of_before_pages_were_prefaulted_names_none() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(FILE), r#"{"format":1,"parts":[[0,65536]]}"#).unwrap();
         let set = WorkingSet::read(dir.path(), 1 << 30).unwrap();
-        assert_eq!((set.parts().len(), set.copied().len()), (1, 0));
+        assert_eq!((set.parts().len(), set.prefault().len()), (1, 0));
     }
 
     #[test]
-    fn more_than_a_clones_least_is_not_copied_ahead() {
-        let copied = |count| WorkingSet::default().with_copied(0..count).copied().len();
-        assert_eq!((copied(2048), copied(2049)), (2048, 0));
+    fn more_than_a_clones_least_is_not_prefaulted() {
+        let kept = |count| WorkingSet::default().with_prefault(0..count).prefault().len();
+        assert_eq!((kept(2048), kept(2049)), (2048, 0));
     }
 
     #[test]

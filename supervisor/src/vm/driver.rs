@@ -15,10 +15,12 @@ use tracing::Instrument as _;
 use super::id::VmId;
 use super::kept::KeptDisk;
 use super::phases::release;
+use super::scratch::SCRATCH;
 use super::workdir::WorkDir;
 use crate::engine::{EngineError, Machine, SnapshotFiles};
 use crate::host::cgroup::{Cgroup, CgroupError, CpuQuota, CpuWeight, Usage};
 use crate::host::process::ExitReport;
+use crate::host::scratch;
 use crate::host::untrusted::printable;
 
 /// Requests that may wait for the driver.
@@ -74,12 +76,21 @@ impl fmt::Display for Death {
     }
 }
 
+/// What a machine has used, or has now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MachineUsage {
+    /// Its control group.
+    pub group: Usage,
+    /// Bytes that its scratch disk takes on the host; what was removed there may still count.
+    pub disk_bytes: Option<u64>,
+}
+
 /// What a driver can be asked.
 pub(super) enum Request {
     Pause(oneshot::Sender<Result<(), EngineError>>),
     Resume(oneshot::Sender<Result<(), EngineError>>),
     Snapshot(oneshot::Sender<Result<SnapshotFiles, EngineError>>),
-    Usage(oneshot::Sender<Usage>),
+    Usage(oneshot::Sender<MachineUsage>),
     LastWords(oneshot::Sender<String>),
     RaiseCpuWeight(Option<CpuQuota>, oneshot::Sender<Result<(), CgroupError>>),
     Stop,
@@ -139,8 +150,9 @@ impl Driver {
                     self.moved(VmState::Paused, frozen, reply);
                 }
                 Some(Request::Usage(reply)) => {
+                    let disk_bytes = scratch::held(&self.work_dir.path().join(SCRATCH)).ok();
                     // Whoever asked may have gone.
-                    let _ = reply.send(self.cgroup.usage());
+                    let _ = reply.send(MachineUsage { group: self.cgroup.usage(), disk_bytes });
                 }
                 Some(Request::LastWords(reply)) => {
                     let _ = reply.send(self.machine.last_words());

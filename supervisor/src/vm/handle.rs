@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::driver::{Death, DriverHandle, Request, VmState};
+use super::driver::{Death, DriverHandle, MachineUsage, Request, VmState};
 use super::error::StartError;
 use super::gate::Identity;
 use super::id::VmId;
 use super::kept::KeptDisk;
 use crate::agent::{AgentClient, AgentError, RestoreRequest};
 use crate::engine::{EngineError, Operation, SnapshotFiles, Timings};
-use crate::host::cgroup::{CpuQuota, Usage};
+use crate::host::cgroup::CpuQuota;
 
 /// How long a lost conversation waits for news of its machine's death before the agent alone is blamed.
 pub(super) const VERDICT_GRACE: Duration = Duration::from_millis(500);
@@ -122,7 +122,11 @@ impl Vm {
     /// When the machine is gone or the kernel refuses.
     pub async fn raise_cpu_weight(&self, cpu: Option<CpuQuota>) -> Result<(), StartError> {
         let set = self.ask(Operation::Resume, |reply| Request::RaiseCpuWeight(cpu, reply)).await;
-        set.map_err(StartError::Engine)?.map_err(StartError::Cgroup)
+        set.map_err(StartError::Engine)?.map_err(StartError::Cgroup)?;
+        if let Some(cpu) = cpu {
+            self.client.meter().set_share(cpu);
+        }
+        Ok(())
     }
 
     /// Stops the guest's processors.
@@ -141,9 +145,10 @@ impl Vm {
         self.ask(Operation::Resume, Request::Resume).await?
     }
 
-    /// What its control group has used; nothing when the machine is gone.
-    pub async fn usage(&self) -> Usage {
-        self.ask(Operation::Pause, Request::Usage).await.unwrap_or_default()
+    /// What it has used, with what the supervisor took to understand its guest; nothing when the machine is gone.
+    pub async fn usage(&self) -> MachineUsage {
+        let used = self.ask(Operation::Pause, Request::Usage).await.unwrap_or_default();
+        MachineUsage { group: used.group.with_ours(self.client.meter().taken()), ..used }
     }
 
     /// The end of what guest and monitor printed, for a person looking for a cause; nothing when the machine is

@@ -9,12 +9,9 @@ use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use super::id::VmId;
+use super::scratch::SCRATCH;
 use super::workdir::WorkDir;
-
-/// The disk's name, here and in a machine's directory.
-const SCRATCH: &str = "scratch";
-/// What [`MetadataExt::blocks`](std::os::unix::fs::MetadataExt::blocks) counts in.
-const BLOCK: u64 = 512;
+use crate::host::scratch;
 
 /// A disk that outlives its machine. Dropped, it is removed in the background.
 #[derive(Debug)]
@@ -54,7 +51,7 @@ impl KeptDisk {
     /// # Errors
     /// When it is not there.
     pub fn bytes(&self) -> io::Result<u64> {
-        Ok(fs::metadata(self.path())?.blocks().saturating_mul(BLOCK))
+        scratch::held(&self.path())
     }
 
     /// Removes it. A machine that has booted with it keeps what it has.

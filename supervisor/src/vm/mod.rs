@@ -27,7 +27,7 @@ mod users;
 mod workdir;
 mod working_set;
 
-pub use driver::{Death, VmState};
+pub use driver::{Death, MachineUsage, VmState};
 pub use error::{StartError, StartStage};
 pub use gate::{Identity, ScratchMount};
 pub use handle::{Lost, Vm};

@@ -58,6 +58,8 @@ pub struct Reserved {
     home: Option<MachineHome>,
     /// How long the guest may take for each answer until it is in use.
     patience: Duration,
+    /// Its share of the processors.
+    cpu: Option<CpuQuota>,
     timings: Timings,
 }
 
@@ -108,6 +110,7 @@ impl Reserved {
             hardware,
             home: Some(home),
             patience: plan.deadline,
+            cpu: limits.cpu,
             timings: watch.finish(),
         })
     }
@@ -156,16 +159,16 @@ impl Reserved {
     ) -> Result<Prespawned, StartError> {
         let Some(home) = self.home.take() else { return Err(self.used_twice()) };
         let spec = RestoreSpec { hardware: self.hardware.clone(), home, snapshot };
-        let prepared = match host.engine().prespawn(spec).await {
-            Ok(prepared) => prepared,
+        let monitor = match host.engine().prespawn(spec).await {
+            Ok(monitor) => monitor,
             Err(error) => {
                 self.fail().await;
                 return Err(StartError::Engine(error));
             }
         };
-        let record = Record { cgroup: self.cgroup.record(), process: prepared.process().cloned() };
+        let record = Record { cgroup: self.cgroup.record(), process: monitor.process().cloned() };
         let recorded = self.work_dir.write_record(&record);
-        let waiting = Prespawned { reserved: self, prepared };
+        let waiting = Prespawned { reserved: self, monitor };
         match recorded {
             Ok(()) => Ok(waiting),
             Err(source) => {
@@ -214,7 +217,7 @@ impl Reserved {
 /// A monitor waits for its snapshot. That it has died shows when it is loaded.
 #[derive(Debug)]
 pub struct Prespawned {
-    prepared: Box<dyn PrespawnedMonitor>,
+    monitor: Box<dyn PrespawnedMonitor>,
     reserved: Reserved,
 }
 
@@ -228,13 +231,13 @@ impl Prespawned {
             self.fail().await;
             return Err(StartError::Cgroup(error));
         }
-        let started = self.prepared.load().await;
+        let started = self.monitor.load().await;
         self.reserved.started(started).await
     }
 
     /// Ends the monitor and gives everything back.
     pub async fn fail(self) {
-        drop(self.prepared);
+        drop(self.monitor);
         self.reserved.fail().await;
     }
 }
@@ -330,7 +333,10 @@ impl Connected {
         watch.stage("gate");
         self.running.reserved.timings.extend(&watch.finish());
         let Self { running: Running { reserved, machine }, client } = self;
-        let Reserved { id, work_dir, cgroup, timings, .. } = reserved;
+        let Reserved { id, work_dir, cgroup, cpu, timings, .. } = reserved;
+        if let Some(cpu) = cpu {
+            client.meter().set_share(cpu);
+        }
         let driver = Driver::start(id, machine, cgroup, work_dir);
         Ok(Vm::new(id, client, driver, timings))
     }

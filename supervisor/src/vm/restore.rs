@@ -79,8 +79,8 @@ pub fn files(snapshot: &Snapshot) -> SnapshotFiles {
     });
     let prefault = tuning::on(Mechanism::PrefaultClones);
     let set = snapshot.working_set().filter(|_| prefault);
-    let copied = set.map_or_else(Default::default, |set| set.copied().collect());
-    SnapshotFiles { io, copied, ..SnapshotFiles::in_dir(snapshot.dir()) }
+    let prefault = set.map_or_else(Default::default, |set| set.prefault().collect());
+    SnapshotFiles { io, prefault, ..SnapshotFiles::in_dir(snapshot.dir()) }
 }
 
 async fn reserve(host: &VmHost, snapshot: &Snapshot, plan: &Plan) -> Result<Reserved, StartError> {

@@ -8,6 +8,9 @@ use super::workdir::WorkDir;
 use crate::host::scratch;
 use crate::store::StagingDir;
 
+/// The disk's name in a machine's directory, and wherever it is kept.
+pub(super) const SCRATCH: &str = "scratch";
+
 /// Where a scratch disk comes from.
 #[derive(Debug, Clone)]
 pub enum ScratchPlan {
@@ -33,7 +36,7 @@ pub(super) async fn make(
 ) -> Result<(WorkDir, PathBuf), StartError> {
     let (maker, path) = (host.scratch.clone(), work_dir.path().to_owned());
     let making = tokio::task::spawn_blocking(move || {
-        let own = work_dir.path().join("scratch");
+        let own = work_dir.path().join(SCRATCH);
         let scratch = match plan {
             ScratchPlan::Blank { mib, staging } => {
                 let target = staging.as_ref().map_or(own, StagingDir::scratch);

@@ -5,7 +5,7 @@
 //! build ──▶ one clone ──▶ a line of shell or of Python as its first program ──▶ which pages it has copied ──▶ kept
 //!                    └──▶ then the readiness check ──▶ which pages are mapped ──▶ kept
 //! restore ──▶ a look at the page cache ──(cold)──▶ those parts are read while the monitor starts
-//!                    └──▶ what is copied anyway is copied before the guest runs, where the engine gains by it
+//!                    └──▶ those pages are prefaulted, where the engine gains by it
 //! ```
 //!
 //! Called by `template`. A page counts as touched when the monitor has it mapped. The kernel maps the
@@ -89,7 +89,7 @@ pub(super) async fn record(
     tracing::debug!(
         mib = set.bytes() >> 20,
         parts = set.parts().len(),
-        copied = set.copied().len(),
+        prefault = set.prefault().len(),
         "the working set is known"
     );
     snapshot.keep_working_set(&set).map_err(RecordError::Keep)
@@ -105,13 +105,13 @@ async fn look(vm: &Vm, monitor: Option<u32>, memory: &Path, first: First) -> Res
     };
     let least = if first.python { run_python(vm).await } else { run_shell(vm).await };
     let least = least.map_err(RecordError::Run)?;
-    let copied = blocking(copied).await?;
+    let prefault = blocking(copied).await?;
     drop(least);
     if let Some(program) = first.program {
         vm.agent().run(program).await.map_err(RecordError::Run)?;
     }
     let touched = blocking(touched).await?;
-    Ok(WorkingSet::of_blocks(touched, BLOCK).with_copied(copied))
+    Ok(WorkingSet::of_blocks(touched, BLOCK).with_prefault(prefault))
 }
 
 /// Runs the smallest of programs.

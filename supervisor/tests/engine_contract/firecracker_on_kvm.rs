@@ -170,15 +170,15 @@ async fn limits_on_the_disk_are_the_monitors_rate_limiters_after_a_boot_and_afte
 }
 
 #[tokio::test]
-async fn pages_that_every_clone_copies_are_its_own_before_it_writes_to_them() {
+async fn prefaulted_pages_are_a_clones_own_before_it_writes_to_them() {
     let bench = bench!();
-    let plain = bench.snapshot("copied").await;
+    let plain = bench.snapshot("prefault").await;
     // In the kernel's code, which no guest writes to.
     let pages: Arc<[u64]> = (0x110_0000 / PAGE..).take(3).collect();
     let file = || fs::read(&plain.memory).expect("the memory file");
     let before = file();
-    for copied in [Arc::default(), pages.clone()] {
-        let files = SnapshotFiles { copied: Arc::clone(&copied), ..plain.clone() };
+    for prefault in [Arc::default(), pages.clone()] {
+        let files = SnapshotFiles { prefault: Arc::clone(&prefault), ..plain.clone() };
         let machine = bench.engine.restore(bench.restore_spec(&files)).await.expect("restored").machine;
         bench.answers(&*machine).await.expect("it answers");
         let pid = machine.process().expect("a monitor").pid;
@@ -188,7 +188,7 @@ async fn pages_that_every_clone_copies_are_its_own_before_it_writes_to_them() {
         }
         assert!(!own.is_empty(), "a guest that runs writes somewhere");
         own.retain(|page| pages.contains(page));
-        assert_eq!(own, *copied);
+        assert_eq!(own, *prefault);
         machine.kill().await;
     }
     assert!(file() == before, "the snapshot is nobody's to change");

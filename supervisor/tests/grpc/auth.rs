@@ -4,13 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rekindle::config::tokens::{self, NewToken, Quota, Scope};
+use rekindle::config::tokens::{NewToken, Quota, Scope};
 use rekindle::door::TlsFiles;
 use rekindle_api::client::{Client, ConnectError, Target};
 use rekindle_api::v1::{self, ErrorReason};
 use rekindle_api::{Code, Status};
+use rekindle_fake_host::{add_token, new_token};
+use rekindle_test_support::wait::{in_time, until_answer};
 
-use crate::place::{Place, Wishes, detail, in_time, millis, output, refused, shell, token};
+use crate::place::{Place, Wishes, detail, millis, output, refused, shell, token};
 
 /// An authority and what it signed.
 pub struct Authority {
@@ -74,17 +76,8 @@ pub async fn over_tls_a_valid_token_is_needed_and_every_refusal_sounds_the_same(
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("tokens.toml");
     let good = token(&file, "good", "acme", &ALL, Quota::default());
-    let old = NewToken {
-        id: "old".parse().expect("an id"),
-        tenant: "acme".into(),
-        scopes: ALL.to_vec(),
-        quota: Quota::default(),
-        networks: Vec::new(),
-        gateway: Vec::new(),
-        root: true,
-        expires: Some("2020-01-01T00:00:00Z".parse().expect("a time")),
-    };
-    let old = tokens::create(&file, &old).expect("a token").secret.reveal().to_owned();
+    let expires = Some("2020-01-01T00:00:00Z".parse().expect("a time"));
+    let old = add_token(&file, &NewToken { expires, ..new_token("old", "acme", &ALL) });
     let ca = Authority::new();
     let tls = Some(ca.files(dir.path(), None));
     let place = Place::with(Wishes { tokens: Some(file), tls, ..Wishes::default() }).await;
@@ -187,10 +180,8 @@ async fn certificates_are_read_again_while_serving_and_bad_ones_change_nothing()
     before.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect("answered");
 
     new.files(dir.path(), None);
-    in_time("the new certificate", async {
-        while Client::connect(&target(&place, &new, None), Some(&secret)).await.is_err() {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
+    until_answer("the new certificate", async || {
+        Client::connect(&target(&place, &new, None), Some(&secret)).await.ok()
     })
     .await;
     let mut after = over_tls(&place, &new, Some(&secret)).await;

@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use rekindle_api::v1::{self, ErrorReason};
 use rekindle_api::{Code, Status, client::Client};
+use rekindle_test_support::wait::in_time;
 use serde_json::json;
 use tonic::Response;
 
 use crate::files::{file, upload};
-use crate::place::{Place, in_time, refused};
+use crate::place::{Place, refused};
 
 /// What is changed of a request.
 type Change = fn(&mut v1::DescribeFilesRequest);

@@ -7,8 +7,9 @@ use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::timeline_outcome::Outcome as Came;
 use rekindle_api::v1::{self, ErrorReason, execute_event::Event};
 use rekindle_api::{Code, Status, Streaming, client::Client};
+use rekindle_test_support::wait::in_time;
 
-use crate::place::{Place, Wishes, detail, in_time, millis, output, refused, shell};
+use crate::place::{Place, Wishes, detail, millis, output, refused, shell};
 
 /// The number a sandbox may have at once.
 const MOST: usize = 32;

@@ -8,9 +8,10 @@ use rekindle_api::v1::detached_execution::State;
 use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::timeline_outcome::Outcome as Came;
 use rekindle_api::v1::{self, ErrorReason, SandboxEndReason, execute_event::Event};
+use rekindle_test_support::wait::{in_time, until};
 
 use crate::detached::{attach, input, list, next, rest, signal, start, started, timeline, wait, with_input};
-use crate::place::{Place, Wishes, detail, in_time, millis, output, refused, token, until};
+use crate::place::{Place, Wishes, detail, millis, output, refused, token};
 
 #[tokio::test]
 async fn who_waits_hears_how_the_sandbox_ended_and_so_does_the_timeline() {
@@ -74,16 +75,9 @@ async fn a_running_program_is_no_idleness_and_its_end_is() {
     // However long this takes, a sandbox that counts as idle is gone afterwards.
     tokio::time::sleep(Duration::from_millis(500)).await;
     client.executions.send_input(input(&id, &execution, "", true)).await.expect("it is not idle");
-    let idle = async {
-        loop {
-            let got = client.sandboxes.get(v1::GetSandboxRequest { sandbox: id.clone() }).await;
-            match got.expect("known").into_inner().end {
-                Some(end) => break end.reason(),
-                None => tokio::time::sleep(Duration::from_millis(20)).await,
-            }
-        }
-    };
-    assert_eq!(in_time("idle", idle).await, SandboxEndReason::Idle);
+    place.until_sandbox(&id, |sandbox| sandbox.end.is_some()).await;
+    let got = client.sandboxes.get(v1::GetSandboxRequest { sandbox: id }).await.expect("known");
+    assert_eq!(got.into_inner().end.expect("ended").reason(), SandboxEndReason::Idle);
 }
 
 #[tokio::test]

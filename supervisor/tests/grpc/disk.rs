@@ -6,10 +6,12 @@ use bytes::Bytes;
 use rekindle::pool::PoolConfig;
 use rekindle_api::Code;
 use rekindle_api::v1::{self, ErrorReason};
+use rekindle_fake_host::MEMORY_MIB;
 use rekindle_test_support::small_disk::SmallDisk;
+use rekindle_test_support::wait::until;
 
 use crate::files::{download, file, read, upload};
-use crate::place::{MIB, Place, Wishes, millis, refused, until};
+use crate::place::{Place, Wishes, millis, refused};
 
 /// Scratch disk of the test's template, in MiB.
 const DISK: u64 = 16;
@@ -20,7 +22,7 @@ async fn a_disk_that_somebody_else_fills_stops_new_work_and_is_told() {
         Ok(small) => small,
         Err(reason) => rekindle_test_support::skip!("{reason}"),
     };
-    let pool = PoolConfig { disk_reserve_mib: 32, ..PoolConfig::new(MIB * 64, 1_000_000) };
+    let pool = PoolConfig { disk_reserve_mib: 32, ..PoolConfig::new(MEMORY_MIB * 64, 1_000_000) };
     let data = Some(small.path().join("data"));
     let place = Place::with(Wishes { pool, data, ..Wishes::default() }).await;
     let mut client = place.client().await;
@@ -52,7 +54,7 @@ async fn a_disk_that_somebody_else_fills_stops_new_work_and_is_told() {
 
 #[tokio::test]
 async fn scratch_disks_are_promised_once() {
-    let pool = PoolConfig { disk_budget_mib: DISK * 2, ..PoolConfig::new(MIB * 64, 1_000_000) };
+    let pool = PoolConfig { disk_budget_mib: DISK * 2, ..PoolConfig::new(MEMORY_MIB * 64, 1_000_000) };
     let place = Place::with(Wishes { pool, ..Wishes::default() }).await;
     let mut client = place.client().await;
     let (first, _) = place.sandbox(&mut client).await;

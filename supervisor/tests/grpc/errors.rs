@@ -12,9 +12,11 @@ use rekindle::service::{CallRate, ServiceConfig};
 use rekindle_api::client::Client;
 use rekindle_api::v1::{self, ErrorReason};
 use rekindle_api::{Code, Status};
+use rekindle_fake_host::MEMORY_MIB;
 use rekindle_protocol::wire::ErrorCode;
+use rekindle_test_support::wait::until;
 
-use crate::place::{MIB, Place, Wishes, detail, millis, refused, shell, token, until};
+use crate::place::{Place, Wishes, detail, millis, refused, shell, token};
 
 /// Reasons that no call in this binary can bring about.
 const ELSEWHERE: [(ErrorReason, &str); 2] = [
@@ -85,7 +87,7 @@ async fn requests(client: &mut Client, id: &str, table: &mut Table) {
         (v1::CreateSandboxRequest { network: "nobody".into(), ..Default::default() }, InvalidRequest),
         (limits(2001, 0, 0), LimitExceeded),
         (limits(49, 0, 0), InvalidRequest),
-        (limits(0, (MIB << 20) + 1, 0), LimitExceeded),
+        (limits(0, (MEMORY_MIB << 20) + 1, 0), LimitExceeded),
         (limits(0, 1, 0), InvalidRequest),
         (limits(0, 0, 32_769), LimitExceeded),
         (v1::CreateSandboxRequest { ttl: millis(u64::MAX), ..Default::default() }, LimitExceeded),
@@ -111,6 +113,7 @@ async fn requests(client: &mut Client, id: &str, table: &mut Table) {
     };
     for (request, reason) in [
         (execute(|request| request.memory_bytes = 1), InvalidRequest),
+        (execute(|request| request.memory_bytes = (MEMORY_MIB << 20) + 1), LimitExceeded),
         (execute(|request| request.timeout = millis(u64::MAX)), LimitExceeded),
         (execute(|request| request.output_limit = Some(u32::MAX)), LimitExceeded),
         (execute(|request| request.output_limit = Some(1)), InvalidRequest),
@@ -152,10 +155,10 @@ async fn refusals(client: &mut Client, id: &str, guest: &rekindle_fake_guest::Gu
 
 /// What a full host, a failing one and a stopped one say.
 async fn hosts(table: &mut Table) {
-    let pool = PoolConfig { max_queued: 1, ..PoolConfig::new(MIB, 1_000_000) };
+    let pool = PoolConfig { max_queued: 1, ..PoolConfig::new(MEMORY_MIB, 1_000_000) };
     let place = Place::with(Wishes { pool, ..Wishes::default() }).await;
     let mut client = place.client().await;
-    place.engine.inject(Operation::Prepare, Fault::Fail("/secret/path of the host".into()));
+    place.host.engine.inject(Operation::Prespawn, Fault::Fail("/secret/path of the host".into()));
     let failed = client.sandboxes.create(v1::CreateSandboxRequest::default()).await;
     let text = format!("{:?}", failed.as_ref().expect_err("the monitor does not start"));
     assert!(!text.contains("secret"), "{text}");
@@ -175,7 +178,7 @@ async fn hosts(table: &mut Table) {
         assert!(told.retry_after.is_some(), "{told:?}");
     }
     waiting.abort();
-    let pool = PoolConfig { disk_reserve_mib: u64::MAX, ..PoolConfig::new(MIB, 1_000_000) };
+    let pool = PoolConfig { disk_reserve_mib: u64::MAX, ..PoolConfig::new(MEMORY_MIB, 1_000_000) };
     let crammed = Place::with(Wishes { pool, ..Wishes::default() }).await;
     let crammed = crammed.client().await.sandboxes.create(create(0)).await;
     table.take(crammed, ErrorReason::HostDiskFull, true);
@@ -234,7 +237,7 @@ async fn lives(place: &Place, client: &mut Client, table: &mut Table) {
     let keyed = |line: &str| v1::ExecuteRequest { idempotency_key: "k".into(), ..shell(&id, line) };
     client.sandboxes.execute(keyed("echo a")).await.expect("ran");
     table.take(client.sandboxes.execute(keyed("echo b")).await, ErrorReason::KeyReused, false);
-    place.engine.inject(Operation::Pause, Fault::Fail("no".into()));
+    place.host.engine.inject(Operation::Pause, Fault::Fail("no".into()));
     let pause = || v1::PauseSandboxRequest { sandbox: id.clone(), ..Default::default() };
     table.take(client.sandboxes.pause(pause()).await, ErrorReason::Internal, false);
     client.sandboxes.pause(pause()).await.expect("paused");
@@ -262,7 +265,7 @@ async fn lives(place: &Place, client: &mut Client, table: &mut Table) {
         table.take(call.await.expect("no panic"), reason, false);
     }
 
-    let mut raw = crate::raw::connect(&place.socket()).await;
+    let mut raw = crate::raw::connect(&place.socket).await;
     let (answer, mut body) =
         crate::raw::call(&mut raw, "/rekindle.v1.Sandboxes/Nothing", Default::default()).await;
     let _ = body.send_data(crate::raw::framed(&[]), true);
@@ -272,7 +275,7 @@ async fn lives(place: &Place, client: &mut Client, table: &mut Table) {
     let (id, _) = place.sandbox(client).await;
     let mut late = rekindle_api::Request::new(shell(&id, "sleep 600000"));
     late.metadata_mut().insert("grpc-timeout", "100m".parse().expect("a header"));
-    let late = crate::raw::client(&place.socket()).await.execute(late).await;
+    let late = crate::raw::client(&place.socket).await.execute(late).await;
     table.take(late, ErrorReason::Deadline, false);
 
     let watch = v1::WatchSandboxesRequest { sandbox: id.clone(), ..Default::default() };

@@ -1,17 +1,16 @@
 //! Execute: outcomes, output, input, deadlines, cancellation.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::timeline_outcome::Outcome as Came;
 use rekindle_api::v1::{self, ErrorReason};
 use rekindle_api::{Code, Request, Status};
 use rekindle_protocol::wire::ErrorCode;
+use rekindle_test_support::wait::{in_time, until};
 use tonic::Response;
 
 use crate::files::{file, upload};
-use crate::place::{Place, Wishes, in_time, millis, output, refused, shell, until};
+use crate::place::{Place, Wishes, millis, output, refused, shell};
 
 #[tokio::test]
 async fn every_outcome_is_told_apart() {
@@ -195,7 +194,7 @@ async fn a_deadline_reaches_the_guest_and_is_told_with_its_reason() {
     // Set as a header, not with `set_timeout`: the client must not keep it, the server must.
     let mut request = Request::new(shell(&id, "sleep 600000"));
     request.metadata_mut().insert("grpc-timeout", "300m".parse().expect("a header"));
-    let mut raw = crate::raw::client(&place.socket()).await;
+    let mut raw = crate::raw::client(&place.socket).await;
     let status = in_time("the deadline", raw.execute(request)).await.expect_err("too late");
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status:?}");
     assert_eq!(crate::place::detail(&status).reason(), ErrorReason::Deadline);
@@ -248,6 +247,5 @@ async fn many_programs_run_side_by_side() {
     for (number, call) in calls.into_iter().enumerate() {
         assert_eq!(call.await.expect("no panic"), format!("{number}\n"));
     }
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(guest.running(), 0);
+    until("none of them runs", || guest.running() == 0).await;
 }

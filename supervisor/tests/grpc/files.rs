@@ -9,10 +9,11 @@ use rekindle_api::v1::{
 };
 use rekindle_api::{Code, Status, client::Client};
 use rekindle_protocol::wire::ErrorCode;
+use rekindle_test_support::wait::{in_time, until_answer};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
-use crate::place::{Place, Wishes, in_time, refused};
+use crate::place::{Place, Wishes, refused};
 
 /// Everything of a download.
 pub async fn download(
@@ -89,9 +90,12 @@ async fn a_file_goes_up_and_comes_down_with_its_sum() {
     for length in [0, 1, 128 * 1024, 4 * 1024 * 1024 + 17] {
         let content = noise(length);
         let sum = Bytes::copy_from_slice(&Sha256::digest(&content));
-        let sent =
-            upload(&mut client, v1::UploadFileStart { mode: 0o600, ..file(&id, "deep/data") }, &content)
-                .await;
+        let sent = upload(
+            &mut client,
+            v1::UploadFileStart { mode: Some(0o600), ..file(&id, "deep/data") },
+            &content,
+        )
+        .await;
         let sent = sent.expect("uploaded").into_inner();
         assert_eq!((sent.size, sent.mode, &sent.sha256), (length as u64, 0o600, &sum));
         assert!(guest.file("deep/data").expect("there") == content, "{length}");
@@ -146,7 +150,8 @@ async fn owners_metadata_levels_and_writing_in_place_come_through() {
     let mut client = place.client().await;
     let (id, _guest) = place.sandbox(&mut client).await;
     let metadata = BTreeMap::from([("author".to_owned(), "mish".to_owned())]);
-    let start = v1::UploadFileStart { mode: 0o600, metadata: metadata.clone(), ..file(&id, "d/e/file") };
+    let start =
+        v1::UploadFileStart { mode: Some(0o600), metadata: metadata.clone(), ..file(&id, "d/e/file") };
     let sent = upload(&mut client, start, &"one".into()).await.expect("uploaded").into_inner();
     assert_eq!((&sent.metadata, sent.owner.as_str(), sent.group.as_str()), (&metadata, "user", "user"));
     let list = v1::ListFilesRequest { sandbox: id.clone(), depth: 2, ..Default::default() };
@@ -156,7 +161,7 @@ async fn owners_metadata_levels_and_writing_in_place_come_through() {
     let entries = deeper.expect("listed").into_inner().entries;
     assert_eq!((&entries[2].path[..], &entries[2].metadata), (&b"d/e/file"[..], &metadata));
     // In place the permissions stay; what was noted does not.
-    let start = v1::UploadFileStart { mode: 0o644, in_place: true, ..file(&id, "d/e/file") };
+    let start = v1::UploadFileStart { mode: Some(0o644), in_place: true, ..file(&id, "d/e/file") };
     let sent = upload(&mut client, start, &"two".into()).await.expect("uploaded").into_inner();
     assert_eq!((sent.mode, sent.metadata.is_empty()), (0o600, true));
     for (name, value) in [("", "x"), ("a b", "x"), ("a", "\n"), ("a", &"x".repeat(4000))] {
@@ -191,18 +196,10 @@ async fn a_caller_that_vanishes_in_the_middle_leaves_no_file() {
     }
     sending.abort();
     // Done with when the timeline has it.
-    let entry = in_time("remembered", async {
-        loop {
-            let told = client
-                .sandboxes
-                .timeline(v1::SandboxTimelineRequest { sandbox: id.clone(), ..Default::default() })
-                .await;
-            let last = told.expect("told").into_inner().entries.pop();
-            if let Some(entry) = last.filter(|entry| entry.call != "create") {
-                return entry;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+    let entry = until_answer("remembered", async || {
+        let asked = v1::SandboxTimelineRequest { sandbox: id.clone(), ..Default::default() };
+        let told = client.sandboxes.timeline(asked).await.expect("told").into_inner();
+        told.entries.into_iter().next_back().filter(|entry| entry.call != "create")
     })
     .await;
     assert_eq!((entry.call.as_str(), entry.subject.as_str()), ("upload", "half"));
@@ -305,7 +302,7 @@ async fn an_upload_that_stops_at_a_message_or_in_a_frame_header_leaves_no_file()
     let place = Place::new().await;
     let mut client = place.client().await;
     let (id, guest) = place.sandbox(&mut client).await;
-    let mut send = crate::raw::connect(&place.socket()).await;
+    let mut send = crate::raw::connect(&place.socket).await;
     let named = crate::raw::framed(&prost::Message::encode_to_vec(&part(Up::Start(file(&id, "half")))));
     let chunk = crate::raw::framed(&prost::Message::encode_to_vec(&part(Up::Chunk("half of".into()))));
     // Nothing after the last message, the header of a message that never comes, half a header, half a message.
@@ -331,7 +328,7 @@ async fn directories_are_made_and_files_are_moved() {
     let make = |path: &str, must_not_exist| v1::MakeDirRequest {
         sandbox: id.clone(),
         path: path.to_owned().into(),
-        mode: 0o700,
+        mode: Some(0o700),
         must_not_exist,
         user: String::new(),
     };
@@ -362,6 +359,26 @@ async fn directories_are_made_and_files_are_moved() {
         Code::InvalidArgument,
         ErrorReason::InvalidRequest,
     );
+}
+
+#[tokio::test]
+async fn no_permissions_are_not_the_default_ones() {
+    let place = Place::new().await;
+    let mut client = place.client().await;
+    let (id, _) = place.sandbox(&mut client).await;
+    for (asked, of_file, of_dir) in [(None, 0o644, 0o755), (Some(0), 0, 0), (Some(0o1751), 0o751, 0o1751)] {
+        let start = v1::UploadFileStart { mode: asked, ..file(&id, "file") };
+        let sent = upload(&mut client, start, &"x".into()).await.expect("uploaded").into_inner();
+        assert_eq!(sent.mode & 0o7777, of_file, "{asked:?}");
+        let make = v1::MakeDirRequest {
+            sandbox: id.clone(),
+            path: format!("dir-{of_dir}").into(),
+            mode: asked,
+            ..v1::MakeDirRequest::default()
+        };
+        let made = client.files.make_dir(make).await.expect("made").into_inner();
+        assert_eq!(made.mode & 0o7777, of_dir, "{asked:?}");
+    }
 }
 
 #[tokio::test]

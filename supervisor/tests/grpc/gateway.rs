@@ -22,13 +22,14 @@ use rekindle_api::client::Client;
 use rekindle_api::v1::{self, ErrorReason, connection::State};
 use rekindle_fake_guest::Guest;
 use rekindle_protocol::wire::egress_verdict::Verdict;
+use rekindle_test_support::wait::{in_time, until, until_answer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::place::{Place, Wishes, in_time, output, refused, shell, token_with, until};
+use crate::place::{Place, Wishes, output, refused, shell, token_with};
 
 /// The operator's secret, which nobody but the service may see.
 const CANARY: &str = "sk-canary-0123456789";
@@ -720,15 +721,11 @@ async fn a_credential_that_is_renewed_counts_from_then_on() {
     assert_eq!(status(&machine.ask("GET /v1/items/7").await), 200);
     let renewed = "sk-canary-renewed-42";
     std::fs::write(bed.dir.path().join("key"), renewed).expect("written");
-    let sees_it = async {
-        loop {
-            assert_eq!(status(&machine.ask("GET /v1/items/7").await), 200);
-            let last = bed.seen().pop().expect("received");
-            if last.header("authorization") == Some(&format!("Bearer {renewed}")) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    in_time("the new credential", sees_it).await;
+    let shown = format!("Bearer {renewed}");
+    until_answer("the new credential", async || {
+        assert_eq!(status(&machine.ask("GET /v1/items/7").await), 200);
+        let last = bed.seen().pop().expect("received");
+        (last.header("authorization") == Some(&shown)).then_some(())
+    })
+    .await;
 }

@@ -3,11 +3,17 @@
 use rekindle_api::Code;
 use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::{self, ErrorReason};
+use rekindle_test_support::wait::until;
 
-use crate::place::{Place, refused, shell, until};
+use crate::place::{Place, refused, shell};
 
 fn keyed(id: &str, line: &str, key: &str) -> v1::ExecuteRequest {
     v1::ExecuteRequest { idempotency_key: key.into(), ..shell(id, line) }
+}
+
+/// Gives calls the time to join the one that runs: nobody but their callers is ever told of them.
+async fn joined() {
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
 }
 
 #[tokio::test]
@@ -57,8 +63,7 @@ async fn two_calls_at_once_share_one_run_also_when_the_first_leaves() {
     let first = call("sleep 1500; echo done");
     until("running", || guest.running() == 1).await;
     let (second, third) = (call("sleep 1500; echo done"), call("sleep 1500; echo done"));
-    // Time for both to join before the first one leaves.
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    joined().await;
     first.abort();
     for waiting in [second, third] {
         let done = waiting.await.expect("no panic").expect("ran").into_inner();
@@ -82,7 +87,7 @@ async fn the_last_to_leave_kills_the_run_and_frees_the_key() {
     };
     let (first, second) = (call(), call());
     until("running", || guest.running() == 1).await;
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    joined().await;
     first.abort();
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     assert_eq!(guest.running(), 1, "someone still waits");
@@ -110,7 +115,7 @@ async fn a_run_that_failed_frees_its_key_and_an_end_is_told_to_everyone_who_wait
         })
         .collect();
     until("running", || guest.running() == 1).await;
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    joined().await;
     place.machine().crash();
     for call in calls {
         let lost = call.await.expect("no panic");

@@ -1,13 +1,12 @@
 //! Code in contexts over gRPC: events and their order, contexts, deadlines, bounds, and who may.
 
-use std::time::Duration;
-
 use rekindle::config::tokens::{Quota, Scope};
 use rekindle_api::v1::{self, CodeLanguage, ErrorReason, run_code_event::Event};
 use rekindle_api::{Code, Status, Streaming, client::Client};
+use rekindle_test_support::wait::in_time;
 use tonic::Request;
 
-use crate::place::{Place, Wishes, detail, in_time, refused, token};
+use crate::place::{Place, Wishes, detail, refused, token};
 
 fn code(sandbox: &str, code: &str) -> v1::RunCodeRequest {
     v1::RunCodeRequest { sandbox: sandbox.into(), code: code.into(), ..v1::RunCodeRequest::default() }
@@ -198,7 +197,7 @@ async fn a_deadline_and_a_caller_that_goes_away_interrupt_the_code() {
     let mut other = place.client().await;
     let waiting = run(&mut other, code(&id, "echo next"));
     let leaving = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        place.until_under_way(&id, 2).await;
         drop(left);
     };
     let (told, ()) = tokio::join!(waiting, leaving);

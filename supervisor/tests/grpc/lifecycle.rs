@@ -10,9 +10,10 @@ use rekindle::service::{
 use rekindle_api::Code;
 use rekindle_api::v1::{self, ErrorReason};
 use rekindle_fake_guest::Manner;
+use rekindle_test_support::wait::{in_time, until, until_answer};
 use tokio::time::{advance, pause};
 
-use crate::place::{Place, SOON, Wishes, in_time, millis, output, refused, shell, until};
+use crate::place::{Place, Wishes, millis, output, refused, shell};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -115,7 +116,7 @@ async fn a_resumed_sandbox_has_the_right_time_before_a_call_gets_in() {
     let place = Place::new().await;
     let (service, caller) = (&place.service, Caller::local());
     let made = made(service, 100, 0).await;
-    let guest = place.guests.all().pop().expect("a guest");
+    let guest = place.host.guests.all().pop().expect("a guest");
     let unix_nanos = || {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
         u64::try_from(now.as_nanos()).expect("before 2554")
@@ -129,7 +130,7 @@ async fn a_resumed_sandbox_has_the_right_time_before_a_call_gets_in() {
     let [set] = guest.clocks()[..] else { panic!("once: {:?}", guest.clocks()) };
     assert!((before..=unix_nanos()).contains(&set));
 
-    place.guests.behave(Manner { refuses_clock: true, ..Manner::default() });
+    place.host.guests.behave(Manner { refuses_clock: true, ..Manner::default() });
     let old = self::made(service, 100, 0).await;
     service.pause(&caller, old.id.as_str()).await.expect("paused");
     let resumed =
@@ -169,7 +170,7 @@ async fn a_transition_whose_caller_goes_away_is_made_to_its_end() {
     for (operation, wanted) in
         [(Operation::Pause, SandboxState::Paused), (Operation::Resume, SandboxState::Running)]
     {
-        place.engine.inject(operation, Fault::Delay(SECOND));
+        place.host.engine.inject(operation, Fault::Delay(SECOND));
         let (asking, from, asked_for) = (service.clone(), caller.clone(), made.id.clone());
         let asked = tokio::spawn(async move {
             match wanted {
@@ -177,7 +178,7 @@ async fn a_transition_whose_caller_goes_away_is_made_to_its_end() {
                 _ => asking.resume(&from, asked_for.as_str()).await,
             }
         });
-        until("begun", || place.engine.log().last() == Some(&operation)).await;
+        until("begun", || place.host.engine.log().last() == Some(&operation)).await;
         asked.abort();
         assert!(asked.await.expect_err("it goes away in the middle").is_cancelled());
         advance(2 * SECOND).await;
@@ -205,7 +206,7 @@ async fn transitions_asked_for_at_once_leave_the_record_and_the_machine_alike() 
     let id = made.id.as_str();
     for round in 0..50 {
         for operation in [Operation::Pause, Operation::Resume] {
-            place.engine.inject(operation, Fault::Delay(Duration::from_millis(round % 3)));
+            place.host.engine.inject(operation, Fault::Delay(Duration::from_millis(round % 3)));
         }
         let (pause, resume) = (|| service.pause(&caller, id), || service.resume(&caller, id));
         let (a, b, c, d) = tokio::join!(pause(), resume(), pause(), resume());
@@ -221,7 +222,7 @@ async fn a_machine_whose_processors_are_in_doubt_is_brought_back_or_ended() {
     let (service, caller) = (&place.service, Caller::local());
     let made = made(service, 100, 20).await;
     let id = made.id.as_str();
-    let fail = |operation| place.engine.inject(operation, Fault::Fail("no".into()));
+    let fail = |operation| place.host.engine.inject(operation, Fault::Fail("no".into()));
     fail(Operation::Pause);
     service.pause(&caller, id).await.expect_err("refused");
     assert_eq!(state(service, &made).await, RUNNING);
@@ -275,15 +276,8 @@ async fn over_the_wire_a_pause_is_refused_while_busy_and_calls_are_while_paused(
     busy.abort();
     until("killed", || guest.running() == 0).await;
     // The call's end is noted a moment after its program's.
-    let paused = in_time("paused", async {
-        loop {
-            match client.sandboxes.pause(pause()).await {
-                Ok(paused) => return paused.into_inner(),
-                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
-            }
-        }
-    })
-    .await;
+    let paused =
+        until_answer("paused", async || client.sandboxes.pause(pause()).await.ok()).await.into_inner();
     assert_eq!((paused.state(), paused.expires_at), (v1::SandboxState::Paused, None));
     let late = client.sandboxes.execute(shell(&id, "true")).await;
     refused(late, Code::FailedPrecondition, ErrorReason::SandboxPaused);
@@ -294,7 +288,7 @@ async fn over_the_wire_a_pause_is_refused_while_busy_and_calls_are_while_paused(
     assert!(resumed.into_inner().expires_at.is_some());
     assert_eq!(output(&mut client, &id, "echo again").await, "again\n");
 
-    place.engine.inject(Operation::Pause, Fault::Fail("/secret/path of the host".into()));
+    place.host.engine.inject(Operation::Pause, Fault::Fail("/secret/path of the host".into()));
     let status = client.sandboxes.pause(pause()).await.expect_err("the machine refuses");
     assert_eq!(
         (status.code(), crate::place::detail(&status).reason()),
@@ -315,7 +309,7 @@ async fn over_the_wire_time_runs_out_for_the_call_under_way_too() {
     let create = v1::CreateSandboxRequest { ttl: millis(500), ..v1::CreateSandboxRequest::default() };
     let (id, _) = place.sandbox_with(&mut client, create).await;
     let call = client.sandboxes.execute(shell(&id, "sleep 600000"));
-    let cut = tokio::time::timeout(SOON, call).await.expect("in time");
+    let cut = in_time("its end", call).await;
     let detail = refused(cut, Code::Unavailable, ErrorReason::SandboxEnded);
     assert_eq!(detail.end.expect("how").reason(), v1::SandboxEndReason::Expired);
     let beyond = v1::SetSandboxTimeoutRequest {

@@ -4,9 +4,10 @@ use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::timeline_outcome::Outcome as Came;
 use rekindle_api::v1::{self, ErrorReason, execute_event::Event, execute_input::Input};
 use rekindle_api::{Code, Status, Streaming, client::Client};
+use rekindle_test_support::wait::{in_time, until};
 use tokio::sync::mpsc;
 
-use crate::place::{Place, in_time, output, shell, until};
+use crate::place::{Place, output, shell};
 
 /// A live execution as its caller holds it.
 pub struct Live {
@@ -126,7 +127,7 @@ async fn input_that_cannot_be_decoded_is_refused_and_never_taken_for_its_end() {
     let place = Place::new().await;
     let mut client = place.client().await;
     let (id, guest) = place.sandbox(&mut client).await;
-    let mut send = crate::raw::connect(&place.socket()).await;
+    let mut send = crate::raw::connect(&place.socket).await;
     let started = word(Input::Start(start(&id, "cat; write done yes", true)));
     let started = crate::raw::framed(&prost::Message::encode_to_vec(&started));
     let large = Input::Stdin(vec![b'x'; 5 * 1024 * 1024].into());
@@ -264,7 +265,7 @@ async fn a_caller_that_breaks_off_does_not_end_the_input_in_good_order() {
     let place = Place::new().await;
     let mut client = place.client().await;
     let (id, guest) = place.sandbox(&mut client).await;
-    let mut send = crate::raw::connect(&place.socket()).await;
+    let mut send = crate::raw::connect(&place.socket).await;
     for _ in 0..100 {
         let path = "/rekindle.v1.Sandboxes/ExecuteStream";
         let (answer, mut body) = crate::raw::call(&mut send, path, Default::default()).await;

@@ -13,12 +13,12 @@ use rekindle_api::{Code, Status};
 use rekindle_fake_guest::Guest;
 use rekindle_protocol::wire::egress_verdict::Verdict;
 use rekindle_test_support::echo::echo;
-use rekindle_test_support::wait::until_answer;
+use rekindle_test_support::wait::{in_time, until, until_answer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::detached::{start, started};
-use crate::place::{Place, SOON, Wishes, in_time, output, refused, shell, token_with, until};
+use crate::place::{Place, Wishes, output, refused, shell, token_with};
 
 /// Policies whose names lead to one server.
 fn network(server: SocketAddr) -> Egress {
@@ -63,10 +63,10 @@ async fn a_sandbox_has_the_network_policy_that_its_caller_names_and_none_otherwi
         let got = client.sandboxes.get(v1::GetSandboxRequest { sandbox: created.id }).await;
         assert_eq!(got.expect("found").into_inner().network, shown);
     }
-    let machines = place.guests.all().len();
+    let machines = place.host.guests.all().len();
     let refusal = client.sandboxes.create(under("other")).await;
     refused(refusal, Code::InvalidArgument, ErrorReason::InvalidRequest);
-    assert_eq!(place.guests.all().len(), machines, "a machine was started for it");
+    assert_eq!(place.host.guests.all().len(), machines, "a machine was started for it");
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn a_policy_that_is_changed_counts_at_once_and_is_told() {
     let watch = watch.get_mut();
     let locked = update(&mut client, &id, "none").await.expect("changed");
     assert_eq!(locked.network, "none");
-    let event = tokio::time::timeout(SOON, watch.message()).await.expect("in time").expect("told");
+    let event = in_time("an event", watch.message()).await.expect("told");
     assert_eq!(event.expect("an event").kind(), v1::SandboxEventKind::NetworkChanged);
     let after = client.sandboxes.execute(shell(&id, "connect echo.example.com 7 after")).await;
     let after = after.expect("executed").into_inner();
@@ -213,8 +213,7 @@ async fn who_follows_hears_of_connections_as_they_come_and_of_the_end() {
     let request = v1::ConnectionsRequest { sandbox: id.clone(), follow: true };
     let mut told = client.network.connections(request).await.expect("told").into_inner();
     assert_eq!(output(&mut client, &id, "connect echo.example.com 7 x").await, "x\n");
-    let mut next =
-        async || tokio::time::timeout(SOON, told.message()).await.expect("in time").expect("no failure");
+    let mut next = async || in_time("a word", told.message()).await.expect("no failure");
     let first = next().await.expect("a connection");
     // It may have ended before it was looked at.
     if matches!(first.state, Some(State::Open(_))) {
@@ -302,7 +301,7 @@ async fn a_pause_that_keeps_the_disk_alone_cuts_connections_and_the_next_machine
     is_cut("the server", served).await;
     is_cut("the program", program).await;
     client.sandboxes.resume(v1::ResumeSandboxRequest { sandbox: id.clone() }).await.expect("booted");
-    let guest = place.guests.all().pop().expect("another guest");
+    let guest = place.host.guests.all().pop().expect("another guest");
     let (program, served) = connect(&guest, &server).await;
     let pause = v1::PauseSandboxRequest { sandbox: id.clone(), without_memory: true };
     client.sandboxes.pause(pause).await.expect("paused");

@@ -3,8 +3,9 @@
 use rekindle::config::tokens::{Quota, Scope};
 use rekindle_api::v1::{self, ErrorReason, OnTimeout, SandboxState};
 use rekindle_api::{Code, client::Client};
+use rekindle_test_support::wait::{in_time, until_answer};
 
-use crate::place::{Place, Wishes, in_time, millis, output, refused, shell, token};
+use crate::place::{Place, Wishes, millis, output, refused, shell, token};
 
 fn short(on_timeout: OnTimeout) -> v1::CreateSandboxRequest {
     v1::CreateSandboxRequest { ttl: millis(200), on_timeout: on_timeout.into(), ..Default::default() }
@@ -16,13 +17,15 @@ async fn get(client: &mut Client, id: &str) -> v1::Sandbox {
 }
 
 async fn becomes(client: &mut Client, id: &str, state: SandboxState) -> v1::Sandbox {
+    let asked =
+        v1::WatchSandboxesRequest { sandbox: id.into(), include_existing: true, ..Default::default() };
+    let mut events = client.sandboxes.watch(asked).await.expect("known").into_inner();
     let waiting = async {
         loop {
-            let found = get(client, id).await;
-            if found.state() == state {
+            let event = events.message().await.expect("told").expect("no end");
+            if let Some(found) = event.sandbox.filter(|found| found.state() == state) {
                 return found;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };
     in_time("the state", waiting).await
@@ -59,12 +62,7 @@ async fn one_that_is_paused_until_it_is_used_is_resumed_by_every_kind_of_use() {
     let pause = v1::PauseSandboxRequest { sandbox: id.clone(), ..Default::default() };
     for kind in 0..5 {
         // A call that has just been answered may still be under way for a moment.
-        in_time("paused", async {
-            while client.sandboxes.pause(pause.clone()).await.is_err() {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
-        })
-        .await;
+        until_answer("paused", async || client.sandboxes.pause(pause.clone()).await.ok()).await;
         let listed = v1::ListExecutionsRequest { sandbox: id.clone() };
         client.executions.list(listed).await.expect("listed");
         assert_eq!(get(&mut client, &id).await.state(), SandboxState::Paused, "who looks does not use it");

@@ -1,13 +1,17 @@
 //! Who waits for room, how long, and behind whom: one tenant's requests are not in everyone else's way.
 
+use std::time::Duration;
+
 use rekindle::config::tokens::{Quota, Scope};
 use rekindle::pool::PoolConfig;
 use rekindle_api::Code;
 use rekindle_api::client::Client;
 use rekindle_api::v1::{self, ErrorReason};
+use rekindle_fake_host::MEMORY_MIB;
+use rekindle_test_support::wait::until;
 use tokio::task::JoinHandle;
 
-use crate::place::{MIB, Place, SOON, Wishes, detail, millis, token, until};
+use crate::place::{Place, Wishes, detail, millis, token};
 
 /// The longest wait the server allows by default.
 const LONGEST: u64 = 60_000;
@@ -39,13 +43,15 @@ async fn crowded(dir: &tempfile::TempDir, pool: PoolConfig) -> (Place, Client, C
 #[tokio::test]
 async fn a_tenants_request_that_cannot_be_met_keeps_nobody_else_waiting() {
     let dir = tempfile::tempdir().expect("a directory");
-    let pool = PoolConfig { max_queued: 1, ..PoolConfig::new(MIB * 64, 2_500) };
+    let pool = PoolConfig { max_queued: 1, ..PoolConfig::new(MEMORY_MIB * 64, 2_500) };
     let (place, greedy, mut modest) = crowded(&dir, pool).await;
     let waiting = in_the_background(&greedy, create(2_000, LONGEST));
     until("queued", || place.service.overview().pool.queued == 1).await;
     // The queue is as long as it may be, and nobody else has to stand in it.
     for mut client in [modest.clone(), place.client().await] {
-        let created = tokio::time::timeout(SOON / 2, client.sandboxes.create(create(500, 0))).await;
+        let created =
+            tokio::time::timeout(Duration::from_millis(LONGEST / 2), client.sandboxes.create(create(500, 0)))
+                .await;
         created.expect("without waiting for the other").expect("created");
     }
     assert!(!waiting.is_finished(), "it waits still");
@@ -61,7 +67,8 @@ async fn a_tenants_request_that_cannot_be_met_keeps_nobody_else_waiting() {
 #[tokio::test]
 async fn one_tenant_does_not_fill_the_queue() {
     let dir = tempfile::tempdir().expect("a directory");
-    let pool = PoolConfig { max_queued: 8, max_queued_per_tenant: 2, ..PoolConfig::new(MIB * 64, 2_500) };
+    let pool =
+        PoolConfig { max_queued: 8, max_queued_per_tenant: 2, ..PoolConfig::new(MEMORY_MIB * 64, 2_500) };
     let (place, mut greedy, modest) = crowded(&dir, pool).await;
     let mut waiting: Vec<_> = (0..2).map(|_| in_the_background(&greedy, create(2_000, LONGEST))).collect();
     until("queued", || place.service.overview().pool.queued == 2).await;

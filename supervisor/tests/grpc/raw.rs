@@ -9,10 +9,9 @@ use http::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
 use rekindle_api::v1;
 use rekindle_api::{Code, Status};
+use rekindle_test_support::wait::in_time;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
-
-use crate::place::in_time;
 
 /// The path of `Execute`.
 pub const EXECUTE: &str = "/rekindle.v1.Sandboxes/Execute";

@@ -1,10 +1,11 @@
 //! Root in a sandbox: where template and token allow it, and nowhere else.
 
 use bytes::Bytes;
-use rekindle::config::tokens::{self, NewToken, Quota, Scope};
+use rekindle::config::tokens::{NewToken, Scope};
 use rekindle_api::client::Client;
 use rekindle_api::v1::{self, ErrorReason};
 use rekindle_api::{Code, Status};
+use rekindle_fake_host::{add_token, new_token};
 
 use crate::detached::{attach, rest, start, started};
 use crate::files::{download, file, upload};
@@ -120,17 +121,8 @@ async fn a_token_without_root_reaches_no_program_of_root_either() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("tokens.toml");
     let token = |id: &str, root: bool| {
-        let new = NewToken {
-            id: id.parse().expect("an id"),
-            tenant: "acme".into(),
-            scopes: vec![Scope::Create, Scope::Exec, Scope::Files],
-            quota: Quota::default(),
-            networks: Vec::new(),
-            gateway: Vec::new(),
-            root,
-            expires: None,
-        };
-        tokens::create(&file, &new).expect("a token").secret.reveal().to_owned()
+        let scopes = [Scope::Create, Scope::Exec, Scope::Files];
+        add_token(&file, &NewToken { root, ..new_token(id, "acme", &scopes) })
     };
     let (with, without) = (token("with", true), token("without", false));
     let place = Place::with(Wishes { tokens: Some(file.clone()), ..Wishes::default() }).await;

@@ -9,8 +9,10 @@ use rekindle::engine::fake::Fault;
 use rekindle_api::time::from_duration;
 use rekindle_api::v1::{self, ErrorReason, SandboxStartKind, SandboxState};
 use rekindle_api::{Code, client::Client};
+use rekindle_fake_host::MEMORY_MIB;
+use rekindle_test_support::wait::until;
 
-use crate::place::{MIB, Place, Wishes, millis, output, refused, token, until};
+use crate::place::{Place, Wishes, millis, output, refused, token};
 
 fn named(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -42,7 +44,7 @@ async fn a_created_sandbox_answers_is_described_and_ends() {
         ..Default::default()
     };
     let created = client.sandboxes.create(request).await.expect("created").into_inner();
-    let guest = place.guests.all().pop().expect("a guest");
+    let guest = place.host.guests.all().pop().expect("a guest");
     let restore = guest.restores().pop().expect("restored");
     let limits = restore.limits.expect("limits");
     assert_eq!((limits.memory_bytes, limits.pids), (8 << 20, 33));
@@ -102,10 +104,13 @@ async fn what_is_not_asked_for_has_the_servers_defaults() {
     let created =
         client.sandboxes.create(v1::CreateSandboxRequest::default()).await.expect("created").into_inner();
     assert_eq!(created.template, "tiny");
-    assert_eq!(created.limits, Some(v1::Limits { milli_cpus: 2000, memory_bytes: MIB << 20, pids: 77 }));
+    assert_eq!(
+        created.limits,
+        Some(v1::Limits { milli_cpus: 2000, memory_bytes: MEMORY_MIB << 20, pids: 77 })
+    );
     assert_eq!(created.idle_timeout, None);
     assert!((119..=121).contains(&lives(&created)), "{created:?}");
-    let restore = place.guests.all().pop().expect("a guest").restores().pop().expect("restored");
+    let restore = place.host.guests.all().pop().expect("a guest").restores().pop().expect("restored");
     let limits = restore.limits.expect("limits");
     assert_eq!((limits.memory_bytes, limits.pids, limits.upload_bytes), (0, 77, 1 << 30));
 }
@@ -183,20 +188,20 @@ async fn a_list_is_filtered_by_metadata_and_read_page_by_page() {
 async fn a_creation_that_is_given_up_leaves_nothing() {
     let place = Place::new().await;
     let mut client = place.client().await;
-    let before = place.engine.machines().len();
-    let loads = || place.engine.log().iter().filter(|operation| **operation == Operation::Load).count();
+    let before = place.host.engine.machines().len();
+    let loads = || place.host.engine.log().iter().filter(|operation| **operation == Operation::Load).count();
     let loaded = loads();
-    place.engine.inject(Operation::Load, Fault::Hang);
+    place.host.engine.inject(Operation::Load, Fault::Hang);
     let creating = tokio::spawn({
         let mut client = client.clone();
         async move { client.sandboxes.create(v1::CreateSandboxRequest::default()).await.map(drop) }
     });
     // Not before the fault was played: it would meet the next creation.
     until("loading", || loads() > loaded).await;
-    assert_eq!(place.service.overview().pool.memory_mib.used, MIB);
+    assert_eq!(place.service.overview().pool.memory_mib.used, MEMORY_MIB);
     creating.abort();
     until("given back", || place.service.overview().pool.memory_mib.used == 0).await;
-    assert!(place.engine.machines()[before..].iter().all(|machine| !machine.is_alive()));
+    assert!(place.host.engine.machines()[before..].iter().all(|machine| !machine.is_alive()));
     assert!(list(&mut client, v1::ListSandboxesRequest::default()).await.sandboxes.is_empty());
     place.sandbox(&mut client).await;
 }
@@ -209,7 +214,7 @@ async fn the_host_describes_itself_and_its_templates() {
     let templates =
         client.host.list_templates(v1::ListTemplatesRequest {}).await.expect("listed").into_inner();
     let [tiny] = &templates.templates[..] else { panic!("{templates:?}") };
-    assert_eq!((tiny.name.as_str(), tiny.vcpus, tiny.memory_bytes), ("tiny", 2, MIB << 20));
+    assert_eq!((tiny.name.as_str(), tiny.vcpus, tiny.memory_bytes), ("tiny", 2, MEMORY_MIB << 20));
     assert!(tiny.is_default && tiny.root_allowed);
     let rules = templates.rules.expect("rules");
     assert_eq!((rules.output_limit, rules.max_output_limit), (4_000, 100_000));
@@ -217,8 +222,8 @@ async fn the_host_describes_itself_and_its_templates() {
     assert_eq!((rules.max_ttl, rules.idle_timeout), (millis(86_400_000), None));
     assert!(templates.networks.is_empty());
     let status = client.host.status(v1::HostStatusRequest {}).await.expect("told").into_inner();
-    assert_eq!((status.sandboxes, status.memory_used_bytes), (1, MIB << 20));
-    assert_eq!(status.memory_budget_bytes, (64 * MIB) << 20);
+    assert_eq!((status.sandboxes, status.memory_used_bytes), (1, MEMORY_MIB << 20));
+    assert_eq!(status.memory_budget_bytes, (64 * MEMORY_MIB) << 20);
     assert_eq!((status.engine.as_str(), &status.unenforced_limits[..]), ("fake 1", &["disk".to_owned()][..]));
     assert_eq!(status.pools[0].claims_restored, 1);
     assert!(!status.draining && status.started_at.is_some());
@@ -280,11 +285,11 @@ async fn a_create_that_failed_or_was_given_up_may_be_repeated_with_its_id() {
     let place = Place::new().await;
     let mut client = place.client().await;
     let request = || v1::CreateSandboxRequest { request_id: "a".into(), ..Default::default() };
-    place.engine.inject(Operation::Prepare, Fault::Fail("no".into()));
+    place.host.engine.inject(Operation::Prespawn, Fault::Fail("no".into()));
     refused(client.sandboxes.create(request()).await, Code::Internal, ErrorReason::StartFailed);
-    let loads = || place.engine.log().iter().filter(|operation| **operation == Operation::Load).count();
+    let loads = || place.host.engine.log().iter().filter(|operation| **operation == Operation::Load).count();
     let loaded = loads();
-    place.engine.inject(Operation::Load, Fault::Hang);
+    place.host.engine.inject(Operation::Load, Fault::Hang);
     let mut given_up = client.clone();
     let given_up = tokio::spawn(async move { given_up.sandboxes.create(request()).await });
     until("loading", || loads() > loaded).await;

@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue};
 use rekindle::config::tokens::{Quota, Scope};
 use rekindle::door::ConnectionLimits;
 use rekindle_api::{Code, v1};
+use rekindle_test_support::wait::{in_time, until};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -16,7 +17,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::auth::{Authority, over_tls};
-use crate::place::{Place, Wishes, in_time, token, until};
+use crate::place::{Place, Wishes, token};
 use crate::raw;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -68,7 +69,7 @@ async fn without_a_token_a_call_is_refused_on_its_headers_and_its_body_is_not_re
     ];
     // Whether or not somebody was admitted on the connection before.
     for admitted in [false, true] {
-        let mut send = raw::connect(&place.socket()).await;
+        let mut send = raw::connect(&place.socket).await;
         if admitted {
             let (answer, mut body) = raw::call(&mut send, "/rekindle.v1.Sandboxes/List", good.clone()).await;
             body.send_data(raw::framed(&[]), true).expect("sent");
@@ -92,7 +93,7 @@ async fn without_a_token_a_call_is_refused_on_its_headers_and_its_body_is_not_re
 #[tokio::test]
 async fn what_an_admitted_caller_garbles_leaves_one_line_each() {
     let (place, good, _dir) = guarded(ConnectionLimits::default()).await;
-    let mut send = raw::connect(&place.socket()).await;
+    let mut send = raw::connect(&place.socket).await;
     let oversized = [&[0][..], &(1_u32 << 30).to_be_bytes()].concat();
     for (path, message, method, reason) in [
         (raw::EXECUTE, raw::framed(&[0xff; 100]), "Sandboxes/Execute", "malformed_request"),
@@ -132,14 +133,14 @@ async fn what_an_admitted_caller_garbles_leaves_one_line_each() {
 #[tokio::test]
 async fn health_needs_no_token_and_is_small_and_a_few_at_a_time() {
     let (place, good, _dir) = guarded(ConnectionLimits::default()).await;
-    let mut health = HealthClient::new(raw::channel(&place.socket()).await);
+    let mut health = HealthClient::new(raw::channel(&place.socket).await);
     let ask = || HealthCheckRequest { service: "rekindle.v1.Sandboxes".into() };
     let status = health.check(ask()).await.expect("healthy").into_inner().status();
     assert_eq!(status, ServingStatus::Serving);
     let long = HealthCheckRequest { service: "x".repeat(20_000) };
     assert_eq!(health.check(long).await.expect_err("too long").code(), Code::OutOfRange);
     // Calls whose message never ends stay; so do few of them.
-    let mut send = raw::connect(&place.socket()).await;
+    let mut send = raw::connect(&place.socket).await;
     let mut held = Vec::new();
     for number in 0..20 {
         let (answer, body) = raw::call(&mut send, HEALTH, HeaderMap::new()).await;
@@ -166,7 +167,7 @@ async fn health_needs_no_token_and_is_small_and_a_few_at_a_time() {
 async fn a_stranger_is_read_no_further_than_its_allowance() {
     let connections = ConnectionLimits { stranger: Duration::from_secs(2), ..ConnectionLimits::default() };
     let (place, ..) = guarded(connections).await;
-    let mut io = UnixStream::connect(place.socket()).await.expect("connected");
+    let mut io = UnixStream::connect(&place.socket).await.expect("connected");
     io.write_all(PREFACE).await.expect("sent");
     // Frames of a kind nobody knows, which HTTP/2 skips whatever window there is.
     let frame = [&[0, 0x40, 0, 0x40, 0, 0, 0, 0, 0][..], &[0; 16 << 10]].concat();
@@ -186,7 +187,7 @@ async fn who_only_pings_and_never_reads_is_gone_after_its_time() {
     let stalled = ConnectionLimits { write_stall: soon, ..ConnectionLimits::default() };
     let trusting = Place::with(Wishes { connections: stalled, ..Wishes::default() }).await;
     for place in [strict, trusting] {
-        let mut io = UnixStream::connect(place.socket()).await.expect("connected");
+        let mut io = UnixStream::connect(&place.socket).await.expect("connected");
         io.write_all(PREFACE).await.expect("sent");
         let pushed = tokio::time::timeout(Duration::from_secs(30), push(&mut io, &ping, usize::MAX)).await;
         assert!(pushed.is_ok(), "it is still there");

@@ -4,13 +4,14 @@ use std::fs;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rekindle::config::tokens::NewToken;
-use rekindle::config::tokens::{self, Quota, Scope};
+use rekindle::config::tokens::{self, NewToken, Quota, Scope};
 use rekindle_api::v1::{self, ErrorReason, execute_event::Event};
 use rekindle_api::{Code, Status, Streaming};
+use rekindle_fake_host::{MEMORY_MIB, add_token, new_token};
+use rekindle_test_support::wait::{PATIENCE, in_time, until, until_answer};
 
 use crate::live::{Live, start};
-use crate::place::{MIB, Place, Wishes, detail, in_time, millis, refused, shell, token, until};
+use crate::place::{Place, Wishes, detail, millis, refused, shell, token};
 
 const ALL: [Scope; 3] = [Scope::Create, Scope::Exec, Scope::Files];
 
@@ -21,7 +22,7 @@ async fn quotas_bound_a_tenant_and_are_given_back() {
     let secret = |id: &str, quota| token(&file, id, id, &ALL, quota);
     let count = secret("count", Quota { max_sandboxes: Some(3), ..Quota::default() });
     let cpu = secret("cpu", Quota { max_milli_cpus: Some(2500), ..Quota::default() });
-    let memory = secret("memory", Quota { max_memory_mib: Some(MIB + 10), ..Quota::default() });
+    let memory = secret("memory", Quota { max_memory_mib: Some(MEMORY_MIB + 10), ..Quota::default() });
     let disk = secret("disk", Quota { max_disk_mib: Some(16 + 10), ..Quota::default() });
     let place = Place::with(Wishes { tokens: Some(file.clone()), ..Wishes::default() }).await;
     let client = place.client_with(Some(&count)).await;
@@ -53,8 +54,9 @@ async fn quotas_bound_a_tenant_and_are_given_back() {
         .await
         .expect("destroyed");
     place
+        .host
         .engine
-        .inject(rekindle::engine::Operation::Prepare, rekindle::engine::fake::Fault::Fail("no".into()));
+        .inject(rekindle::engine::Operation::Prespawn, rekindle::engine::fake::Fault::Fail("no".into()));
     client.sandboxes.create(v1::CreateSandboxRequest::default()).await.expect_err("it does not start");
     client.sandboxes.create(v1::CreateSandboxRequest::default()).await.expect("its place is free");
 
@@ -91,20 +93,16 @@ async fn tokens_are_read_again_while_serving_and_a_bad_file_changes_nothing() {
     let second = token(&file, "second", "acme", &ALL, Quota::default());
     tokens::remove(&file, &"first".parse().expect("an id")).expect("removed");
     let mut newer = place.client_with(Some(&second)).await;
-    let listed = in_time("read again", async {
-        loop {
-            if let Ok(listed) = newer.sandboxes.list(v1::ListSandboxesRequest::default()).await {
-                return listed.into_inner();
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+    let listed = until_answer("read again", async || {
+        newer.sandboxes.list(v1::ListSandboxesRequest::default()).await.ok()
     })
     .await;
-    assert_eq!(listed.sandboxes.len(), 1, "the tenant's, whichever token made it");
+    assert_eq!(listed.into_inner().sandboxes.len(), 1, "the tenant's, whichever token made it");
     let refusal = client.sandboxes.list(v1::ListSandboxesRequest::default()).await;
     refused(refusal, Code::Unauthenticated, ErrorReason::Unauthenticated);
     fs::write(&file, "this is no list of tokens").expect("written");
     place.authenticator.reload();
+    // Longer than between two looks at the file: nothing tells of one that is not taken.
     tokio::time::sleep(Duration::from_millis(1200)).await;
     newer.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect("the old ones count");
     newer.sandboxes.list(v1::ListSandboxesRequest::default()).await.expect("and still do");
@@ -180,17 +178,8 @@ async fn a_removed_tokens_calls_end_and_those_of_others_go_on() {
 async fn a_watch_ends_when_its_token_expires() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("tokens.toml");
-    let new = NewToken {
-        id: "short".parse().expect("an id"),
-        tenant: "acme".into(),
-        scopes: ALL.to_vec(),
-        quota: Quota::default(),
-        networks: Vec::new(),
-        gateway: Vec::new(),
-        root: true,
-        expires: Some(Timestamp::now() + Duration::from_secs(5)),
-    };
-    let secret = tokens::create(&file, &new).expect("a token").secret.reveal().to_owned();
+    let expires = Some(Timestamp::now() + Duration::from_secs(5));
+    let secret = add_token(&file, &NewToken { expires, ..new_token("short", "acme", &ALL) });
     let place = Place::with(Wishes { tokens: Some(file), ..Wishes::default() }).await;
     let mut client = place.client_with(Some(&secret)).await;
     match client.sandboxes.watch(v1::WatchSandboxesRequest::default()).await {
@@ -211,7 +200,7 @@ async fn strangers_do_not_fill_the_audit_log() {
         lines.iter().filter_map(|line| line["left_out"].as_u64()).sum()
     };
     let mut sent = 0;
-    let deadline = tokio::time::Instant::now() + crate::place::SOON;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     while left_out(&place.audit()) == 0 {
         assert!(tokio::time::Instant::now() < deadline, "every call has its line");
         // One connection is not read for ever.

@@ -17,7 +17,7 @@ const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 /// A client whose calls are part of the trace, and of a step of it.
 async fn part_of(place: &Place, step: &str, token: Option<&str>) -> Client {
-    let connection = Connection::open(&Target::Socket(place.socket())).await.expect("connected");
+    let connection = Connection::open(&Target::Socket(place.socket.clone())).await.expect("connected");
     connection.part_of(Some(PARENT), Some(step)).expect("can be sent").client(token).expect("a client")
 }
 

@@ -7,10 +7,11 @@ use rekindle_api::client::Client;
 use rekindle_api::v1::{self, ErrorReason, run_code_event::Event};
 use rekindle_api::{Code, Status};
 use rekindle_protocol::wire::ErrorCode;
+use rekindle_test_support::wait::in_time;
 
 use crate::detached::{start, started, wait};
 use crate::live::Live;
-use crate::place::{Place, Wishes, in_time, millis, refused, shell, token};
+use crate::place::{Place, Wishes, millis, refused, shell, token};
 
 fn budget(max_turns: u32) -> v1::CreateSandboxRequest {
     v1::CreateSandboxRequest { max_turns, result_path: "out/report.html".into(), ..Default::default() }

@@ -1,8 +1,9 @@
 //! Live output that nobody reads, after its program has ended.
 
 use rekindle::service::{Caller, ExecuteSpec, Input, LiveEvent, LiveExecution, SandboxState, ServiceError};
+use rekindle_test_support::wait::{PATIENCE, in_time, until};
 
-use crate::place::{Place, SOON, in_time, until};
+use crate::place::Place;
 
 /// More than anything between a guest and a caller that does not read can hold.
 const FLOOD: &str = "flood 20000000";
@@ -14,7 +15,7 @@ async fn started(place: &Place, sandbox: &str, line: &str) -> LiveExecution {
         plain_interpreter: false,
         env: Default::default(),
         cwd: String::new(),
-        timeout: Some(10 * SOON),
+        timeout: Some(10 * PATIENCE),
         memory_bytes: 0,
         output_limit: None,
         clock: rekindle::agent::ExecutionClock::default(),

@@ -6,9 +6,11 @@ use rekindle_api::v1::timeline_outcome::Outcome as Came;
 use rekindle_api::v1::{self, SandboxEventKind};
 use rekindle_api::{Code, Streaming};
 use rekindle_fake_guest::Manner;
+use rekindle_fake_host::MEMORY_MIB;
+use rekindle_test_support::wait::{in_time, until};
 use std::time::Duration;
 
-use crate::place::{MIB, Place, Wishes, in_time, millis, output, shell};
+use crate::place::{Place, Wishes, millis, output, shell};
 
 async fn next(events: &mut Streaming<v1::SandboxEvent>) -> (SandboxEventKind, String) {
     let event = in_time("an event", events.message()).await.expect("watches").expect("an event");
@@ -185,12 +187,12 @@ async fn usage_is_summed_as_sandboxes_end_and_survives_in_the_ledger() {
     assert_eq!((before[0].tenant.as_str(), before[0].running, before[0].sandboxes), ("local", 2, 0));
     client.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: ids[0].clone() }).await.expect("destroyed");
     place.machine().crash();
-    crate::place::until("both ended", || place.service.overview().sandboxes == 0).await;
+    until("both ended", || place.service.overview().sandboxes == 0).await;
     let after = client.host.usage(usage()).await.expect("told").into_inner().tenants;
     let [local] = &after[..] else { panic!("{after:?}") };
     assert_eq!((local.running, local.sandboxes, local.executions), (0, 2, 4));
     assert_eq!((local.bytes_in, local.bytes_out), (6, 12));
-    assert!(local.memory_mib_seconds >= 2 * MIB);
+    assert!(local.memory_mib_seconds >= 2 * MEMORY_MIB);
     // As the next supervisor would find it; the file itself is this one's as long as it lives.
     let found = dir.path().join("found.jsonl");
     std::fs::copy(&path, &found).expect("copied");
@@ -202,7 +204,7 @@ async fn usage_is_summed_as_sandboxes_end_and_survives_in_the_ledger() {
 #[tokio::test]
 async fn a_guest_that_claims_to_have_printed_everything_does_not_spoil_the_sums() {
     let place = Place::new().await;
-    place.guests.behave(Manner { claimed_output: Some(u64::MAX), ..Manner::default() });
+    place.host.guests.behave(Manner { claimed_output: Some(u64::MAX), ..Manner::default() });
     let mut client = place.client().await;
     let (id, _) = place.sandbox(&mut client).await;
     for _ in 0..2 {

@@ -7,17 +7,23 @@ use rekindle::config::tokens::{Quota, Scope};
 use rekindle::engine::Operation;
 use rekindle::engine::fake::Fault;
 use rekindle::pool::PoolConfig;
-use rekindle::service::Caller;
+use rekindle::service::{self, Caller};
 use rekindle_api::client::Client;
 use rekindle_api::v1::detached_execution::State;
 use rekindle_api::v1::execution_outcome::Outcome;
 use rekindle_api::v1::{self, ErrorReason, OnTimeout, SandboxState};
 use rekindle_api::{Code, Status};
 use rekindle_fake_guest::Manner;
-use rekindle_test_support::wait::until_answer;
+use rekindle_fake_host::MEMORY_MIB;
+use rekindle_test_support::wait::{in_time, until, until_answer};
 
 use crate::detached::{list, start, started, wait};
-use crate::place::{MIB, Place, Wishes, in_time, millis, output, refused, shell, token, until};
+use crate::place::{Place, Wishes, millis, output, refused, shell, token};
+
+async fn get(client: &mut Client, id: &str) -> v1::Sandbox {
+    let asked = v1::GetSandboxRequest { sandbox: id.to_owned() };
+    client.sandboxes.get(asked).await.expect("known").into_inner()
+}
 
 async fn pause(client: &mut Client, id: &str) -> Result<v1::Sandbox, Status> {
     let request = v1::PauseSandboxRequest { sandbox: id.into(), without_memory: true };
@@ -45,9 +51,8 @@ fn disks(dir: &Path) -> Vec<PathBuf> {
 
 #[tokio::test]
 async fn its_memory_is_given_back_and_it_boots_with_its_disk_and_what_it_was_made_with() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (data, run) = (dir.path().to_owned(), dir.path().join("run"));
-    let place = Place::with(Wishes { data: Some(data), ..Wishes::default() }).await;
+    let place = Place::new().await;
+    let run = place.host.data().join("run");
     let mut client = place.client().await;
     let request = v1::CreateSandboxRequest {
         env: [("WHO".to_owned(), "me".to_owned())].into(),
@@ -80,9 +85,9 @@ async fn its_memory_is_given_back_and_it_boots_with_its_disk_and_what_it_was_mad
     let resumed = resume(&mut client, &id).await.expect("resumed").into_inner();
     assert_eq!((resumed.state(), resumed.without_memory), (SandboxState::Running, false));
     assert!(resumed.expires_at.is_some());
-    assert_eq!(place.engine.log().last(), Some(&Operation::Dial));
-    assert!(place.engine.log().contains(&Operation::Launch), "it was booted");
-    let guest = place.guests.all().pop().expect("a guest");
+    assert_eq!(place.host.engine.log().last(), Some(&Operation::Dial));
+    assert!(place.host.engine.log().contains(&Operation::Launch), "it was booted");
+    let guest = place.host.guests.all().pop().expect("a guest");
     let [told] = &guest.restores()[..] else { panic!("one restore") };
     let scratch = told.scratch.as_ref().expect("a disk");
     assert!(scratch.kept && told.hostname.is_empty() && told.machine_id.is_empty(), "{told:?}");
@@ -92,7 +97,10 @@ async fn its_memory_is_given_back_and_it_boots_with_its_disk_and_what_it_was_mad
     let [disk] = &disks(&run)[..] else { panic!("one disk: {:?}", disks(&run)) };
     assert_eq!(fs::read_to_string(disk).expect("read"), "what the guest wrote", "it is the same");
     let status = place.service.pool().status();
-    assert_eq!((status.memory_mib.used, status.disk_mib.used, status.milli_cpus.used), (MIB, 16, 2000));
+    assert_eq!(
+        (status.memory_mib.used, status.disk_mib.used, status.milli_cpus.used),
+        (MEMORY_MIB, 16, 2000)
+    );
 
     let told: Vec<String> =
         crate::detached::timeline(&mut client, &id).await.into_iter().map(|e| e.call).collect();
@@ -123,7 +131,7 @@ async fn its_programs_end_and_the_list_says_so() {
 #[tokio::test]
 async fn where_its_files_cannot_be_kept_it_goes_on() {
     let place = Place::new().await;
-    place.guests.behave(Manner { refuses_stop: true, ..Manner::default() });
+    place.host.guests.behave(Manner { refuses_stop: true, ..Manner::default() });
     let mut client = place.client().await;
     let (id, _) = place.sandbox(&mut client).await;
     let request = v1::PauseSandboxRequest { sandbox: id.clone(), without_memory: true };
@@ -146,7 +154,7 @@ async fn a_machine_whose_resume_was_not_told_stands_still_again() {
     let request = v1::PauseSandboxRequest { sandbox: id.clone(), ..Default::default() };
     client.sandboxes.pause(request).await.expect("paused");
     // To give its memory back it has to run once more.
-    place.engine.inject(Operation::Resume, Fault::Late("the answer was lost".to_owned()));
+    place.host.engine.inject(Operation::Resume, Fault::Late("the answer was lost".to_owned()));
     pause(&mut client, &id).await.expect_err("it is not known to run");
     assert!(place.machine().is_paused(), "it runs, and nobody pays for it");
     let request = v1::GetSandboxRequest { sandbox: id.clone() };
@@ -161,7 +169,7 @@ async fn a_machine_whose_resume_was_not_told_stands_still_again() {
 #[tokio::test]
 async fn a_guest_that_takes_its_time_to_stop_pays_for_it_and_can_be_ended() {
     let place = Place::new().await;
-    place.guests.behave(Manner { silent_stop: true, ..Manner::default() });
+    place.host.guests.behave(Manner { silent_stop: true, ..Manner::default() });
     let mut client = place.client().await;
     let (id, _) = place.sandbox(&mut client).await;
     let (mut other, asked) = (client.clone(), id.clone());
@@ -197,7 +205,7 @@ async fn one_that_is_paused_with_its_memory_gives_it_back_when_it_is_asked_to() 
 #[tokio::test]
 async fn a_resume_for_which_there_is_no_room_is_refused_and_can_be_repeated() {
     let wishes = Wishes {
-        pool: PoolConfig::new(MIB, 1_000_000),
+        pool: PoolConfig::new(MEMORY_MIB, 1_000_000),
         service: |config| config.queue_wait = std::time::Duration::ZERO,
         ..Wishes::default()
     };
@@ -208,12 +216,7 @@ async fn a_resume_for_which_there_is_no_room_is_refused_and_can_be_repeated() {
     let (other, _) = place.sandbox(&mut client).await;
     let full = refused(resume(&mut client, &id).await, Code::ResourceExhausted, ErrorReason::HostFull);
     assert!(full.retry_after.is_some(), "{full:?}");
-    let got = client
-        .sandboxes
-        .get(v1::GetSandboxRequest { sandbox: id.clone() })
-        .await
-        .expect("known")
-        .into_inner();
+    let got = get(&mut client, &id).await;
     assert_eq!((got.state(), got.without_memory), (SandboxState::Paused, true), "as before");
     client.sandboxes.destroy(v1::DestroySandboxRequest { sandbox: other }).await.expect("destroyed");
     resume(&mut client, &id).await.expect("there is room");
@@ -222,14 +225,13 @@ async fn a_resume_for_which_there_is_no_room_is_refused_and_can_be_repeated() {
 
 #[tokio::test]
 async fn a_boot_that_fails_leaves_the_disk_for_the_next() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (data, run) = (dir.path().to_owned(), dir.path().join("run"));
-    let place = Place::with(Wishes { data: Some(data), ..Wishes::default() }).await;
+    let place = Place::new().await;
+    let run = place.host.data().join("run");
     let mut client = place.client().await;
     let (id, _) = place.sandbox(&mut client).await;
     pause(&mut client, &id).await.expect("paused");
     for operation in [Operation::Launch, Operation::Dial] {
-        place.engine.inject(operation, Fault::Fail("no".to_owned()));
+        place.host.engine.inject(operation, Fault::Fail("no".to_owned()));
         refused(resume(&mut client, &id).await, Code::Internal, ErrorReason::StartFailed);
         assert_eq!(disks(&run).len(), 1, "it is still there, once");
         until("memory is free", || place.service.pool().status().memory_mib.used == 0).await;
@@ -242,7 +244,7 @@ async fn a_boot_that_fails_leaves_the_disk_for_the_next() {
 async fn what_is_given_back_no_longer_counts_against_the_quota() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("tokens.toml");
-    let quota = Quota { max_memory_mib: Some(MIB), ..Quota::default() };
+    let quota = Quota { max_memory_mib: Some(MEMORY_MIB), ..Quota::default() };
     let own = token(&file, "own", "a", &[Scope::Create, Scope::Exec], quota);
     let place = Place::with(Wishes { tokens: Some(file), ..Wishes::default() }).await;
     let mut client = place.client_with(Some(&own)).await;
@@ -268,17 +270,9 @@ async fn it_is_paused_so_at_its_timeout_and_no_use_resumes_it() {
         ..Default::default()
     };
     let (id, _) = place.sandbox_with(&mut client, request).await;
-    let paused = async {
-        loop {
-            let asked = v1::GetSandboxRequest { sandbox: id.clone() };
-            let found = client.sandboxes.get(asked).await.expect("known").into_inner();
-            if found.without_memory {
-                return found;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    assert_eq!(in_time("paused", paused).await.on_timeout(), OnTimeout::PauseWithoutMemory);
+    place.until_sandbox(&id, |sandbox| sandbox.state == service::SandboxState::Paused).await;
+    let paused = get(&mut client, &id).await;
+    assert_eq!((paused.without_memory, paused.on_timeout()), (true, OnTimeout::PauseWithoutMemory));
     let (until_used, _) = place
         .sandbox_with(
             &mut client,
@@ -302,14 +296,7 @@ async fn a_machine_that_was_booted_and_dies_is_the_end_of_its_sandbox() {
     pause(&mut client, &id).await.expect("paused");
     resume(&mut client, &id).await.expect("resumed");
     place.machine().crash();
-    let ended = async {
-        loop {
-            let asked = v1::GetSandboxRequest { sandbox: id.clone() };
-            match client.sandboxes.get(asked).await.expect("known").into_inner().end {
-                Some(end) => return end.reason(),
-                None => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
-            }
-        }
-    };
-    assert_eq!(in_time("its end", ended).await, v1::SandboxEndReason::VmLost);
+    place.until_sandbox(&id, |sandbox| sandbox.end.is_some()).await;
+    let end = get(&mut client, &id).await.end.expect("ended");
+    assert_eq!(end.reason(), v1::SandboxEndReason::VmLost);
 }

@@ -98,7 +98,7 @@ impl Verb {
         match self {
             Self::ColdBoot => &[Operation::Launch, Operation::Dial],
             Self::Build => &[Operation::Launch, Operation::Dial, Operation::Snapshot],
-            Self::Create | Self::CreateParked => &[Operation::Prepare, Operation::Load, Operation::Dial],
+            Self::Create | Self::CreateParked => &[Operation::Prespawn, Operation::Load, Operation::Dial],
             Self::CreatePrespawned => &[Operation::Load, Operation::Dial],
             Self::Pause => &[Operation::Pause, Operation::Resume],
             Self::Resume => &[Operation::Resume, Operation::Pause],

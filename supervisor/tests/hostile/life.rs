@@ -205,7 +205,7 @@ impl World {
         let fails = self.random.one_in(6);
         let room = own < QUOTA as usize && self.living() < MACHINES as usize;
         if fails && room {
-            let operation = self.random.pick(&[Operation::Prepare, Operation::Load, Operation::Dial]);
+            let operation = self.random.pick(&[Operation::Prespawn, Operation::Load, Operation::Dial]);
             let fault = self.random.pick(&[Fault::Die, Fault::Fail("ordered".into())]);
             self.place.fake.engine.inject(operation, fault);
         }

@@ -9,11 +9,12 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rekindle::config::tokens::Scope;
 use rekindle::http::FrontOptions;
+use rekindle_test_support::wait::{in_time, until};
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
 use crate::data_plane::{Ended, Events, call_stream, framed};
-use crate::place::{Answer, Place, Wishes, decisions, in_time};
+use crate::place::{Answer, Place, Wishes, decisions};
 use crate::ports::{guest, serve};
 
 pub async fn call(place: &Place, method: &str, message: &Value) -> Answer {
@@ -154,12 +155,7 @@ async fn a_program_is_followed_as_it_runs_and_dies_with_its_reader() {
     let mut events = stream(&place, "Sandboxes/ExecuteStream", &[start("sleep 60000")]).await;
     assert!(events.next().await.is_ok());
     drop(events);
-    in_time("the program is killed", async {
-        while decisions(&place, "Sandboxes/ExecuteStream").len() < 3 {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    until("the program is killed", || decisions(&place, "Sandboxes/ExecuteStream").len() == 3).await;
     let killed = ("allowed".to_owned(), "cancelled".to_owned());
     assert_eq!(decisions(&place, "Sandboxes/ExecuteStream")[2], killed);
 }

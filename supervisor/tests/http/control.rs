@@ -8,9 +8,10 @@ use rekindle::config::tokens::{Quota, Scope};
 use rekindle::http::FrontOptions;
 use rekindle::network::{Egress, Gateway};
 use rekindle::service::{Caller, ServiceConfig};
+use rekindle_test_support::wait::until_answer;
 use serde_json::{Value, json};
 
-use crate::place::{Place, TEMPLATE, Wishes, fields, in_time};
+use crate::place::{Place, TEMPLATE, Wishes, fields};
 
 /// The sandboxes of an answer, in its order.
 fn ids(body: &Value) -> Vec<String> {
@@ -170,6 +171,9 @@ async fn metrics_are_those_of_now_and_of_no_other_time() {
         assert!(point[needed].is_number(), "{needed} in {point}");
     }
     assert_eq!(point["memTotal"], 64 << 20);
+    let (used, total) =
+        (point["diskUsed"].as_u64().expect("bytes"), point["diskTotal"].as_u64().expect("bytes"));
+    assert!(used > 0 && used < total, "a file system has something on it: {point}");
     let at = point["timestampUnix"].as_u64().expect("a time");
     let between = async |start: u64, end: u64| {
         place.get(&format!("{path}?start={start}&end={end}")).await.body.as_array().map(Vec::len)
@@ -185,13 +189,10 @@ async fn metrics_are_a_series_over_the_life_of_a_sandbox() {
     let place = Place::with(Wishes { service: often, ..Wishes::default() }).await;
     let (id, _) = place.sandbox(json!({})).await;
     let series = async || place.get(&format!("/sandboxes/{id}/metrics")).await.body;
-    let waiting = async {
-        while series().await.as_array().expect("a list").len() < 4 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    in_time("some points", waiting).await;
-    let points = series().await;
+    let points = until_answer("some points", async || {
+        Some(series().await).filter(|points| points.as_array().expect("a list").len() >= 4)
+    })
+    .await;
     let times: Vec<&str> = points.as_array().expect("a list").iter().map(text).collect();
     assert!(times.is_sorted(), "{times:?}");
     place.post(&format!("/sandboxes/{id}/pause"), &json!({})).await;
@@ -304,7 +305,6 @@ async fn what_is_not_there_says_so() {
     for (field, value) in [
         ("volumeMounts", json!([{"name": "v", "path": "/v"}])),
         ("iam", json!({"tokens": {"aws": {}}})),
-        ("mcp", json!({"browserbase": {"apiKey": "k"}})),
         ("network", json!({"allowOut": ["1.1.1.1"]})),
     ] {
         let body = json!({"templateID": "base", "autoPause": true, field: value});
@@ -317,6 +317,8 @@ async fn what_is_not_there_says_so() {
     // What asks for nothing is no reason to refuse.
     let harmless = json!({"volumeMounts": [], "iam": {}, "mcp": {}, "network": {}, "secure": false});
     place.sandbox(harmless).await;
+    // The SDK itself starts the server of MCP in the sandbox, and says so when the image has none.
+    place.sandbox(json!({"mcp": {"browserbase": {"apiKey": "k"}}})).await;
 }
 
 #[tokio::test]

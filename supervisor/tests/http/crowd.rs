@@ -6,11 +6,12 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rekindle::config::tokens::Scope;
+use rekindle_test_support::wait::in_time;
 use serde_json::json;
 use tokio::net::TcpStream;
 
 use crate::data_plane::{Sandbox, framed, raw};
-use crate::place::{Place, in_time};
+use crate::place::Place;
 
 const CONNECTIONS: usize = 16;
 /// Of each connection, fewer than it may have at a time.
@@ -66,7 +67,7 @@ async fn two_thousand_streams_of_one_caller_leave_others_alone() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_said_to_be_huge_is_neither_waited_for_nor_kept() {
+async fn a_file_that_is_said_to_be_huge_is_refused_before_it_is_sent() {
     let place = Place::new().await;
     let sandbox = Sandbox::new(&place).await;
     let (id, token) = (&sandbox.id, &sandbox.token);
@@ -75,8 +76,10 @@ async fn a_file_that_is_said_to_be_huge_is_neither_waited_for_nor_kept() {
         "POST /files?path=huge HTTP/1.1\r\nhost: a\r\ne2b-sandbox-id: {id}\r\nx-access-token: {token}\r\n\
          content-type: application/octet-stream\r\ncontent-length: {size}\r\n\r\nthe first bytes"
     );
-    let answer = in_time("an answer", raw(&place, head.as_bytes(), true)).await;
-    assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
+    // The rest may still come: nothing but its length speaks against it.
+    let answer = in_time("an answer", raw(&place, head.as_bytes(), false)).await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert!(answer.contains("a file may have 1073741824 bytes here"), "{answer}");
     let listed = sandbox.done("filesystem.Filesystem/ListDir", &json!({"path": ".", "depth": 1})).await;
     assert!(!listed.to_string().contains("huge"), "{listed}");
 }

@@ -8,11 +8,12 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rekindle_test_support::wait::in_time;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::place::{Answer, Place, in_time};
+use crate::place::{Answer, Place};
 
 /// A sandbox, and what opens it.
 pub struct Sandbox<'a> {

@@ -8,10 +8,11 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rekindle_test_support::wait::in_time;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use crate::place::{Answer, Place, Wishes, decisions, in_time};
+use crate::place::{Answer, Place, Wishes, decisions};
 
 /// A sandbox, and what its maker was told.
 struct Interpreter<'a> {
@@ -200,7 +201,7 @@ async fn a_client_that_goes_away_interrupts_its_run_and_the_next_in_line_begins(
     while first.line().await.expect("a line")["type"] != "stdout" {}
     let next = sandbox.run("echo next");
     let leaving = async {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        place.until_under_way(&sandbox.id, 2).await;
         drop(first);
     };
     let (lines, ()) = in_time("the next run", async { tokio::join!(next, leaving) }).await;

@@ -6,22 +6,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use rekindle::agent::Program;
-use rekindle::service::{Caller, ExecuteSpec, Scopes};
+use rekindle::service::{Caller, ExecuteSpec, SandboxState, Scopes};
+use rekindle_test_support::wait::{in_time, until};
 use serde_json::{Value, json};
 
-use crate::place::{Place, Wishes, in_time};
+use crate::place::{Place, Wishes};
 
 async fn info(place: &Place, id: &str) -> Value {
     place.get(&format!("/sandboxes/{id}")).await.body
 }
 
-async fn until_state(place: &Place, id: &str, state: &str) {
-    let waiting = async {
-        while info(place, id).await["state"] != state {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    in_time(state, waiting).await;
+async fn until_paused(place: &Place, id: &str) {
+    place.until_sandbox(id, |sandbox| sandbox.state == SandboxState::Paused).await;
+    assert_eq!(info(place, id).await["state"], "paused");
 }
 
 #[tokio::test]
@@ -64,12 +61,8 @@ async fn a_timeout_of_nothing_ends_it_now() {
     let (id, _) = place.sandbox(json!({})).await;
     let done = place.post(&format!("/sandboxes/{id}/timeout"), &json!({"timeout": 0})).await;
     assert_eq!(done.status, StatusCode::NO_CONTENT);
-    let gone = async {
-        while place.get(&format!("/sandboxes/{id}")).await.status != StatusCode::NOT_FOUND {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    in_time("its end", gone).await;
+    place.until_sandbox(&id, |sandbox| sandbox.end.is_some()).await;
+    assert_eq!(place.get(&format!("/sandboxes/{id}")).await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
@@ -106,7 +99,7 @@ async fn a_sandbox_that_pauses_at_its_timeout_is_there_when_somebody_connects() 
     assert_eq!(told, json!({"onTimeout": "pause", "autoResume": false}));
     for _ in 0..2 {
         place.post(&format!("/sandboxes/{id}/timeout"), &json!({"timeout": 0})).await;
-        until_state(&place, &id, "paused").await;
+        until_paused(&place, &id).await;
         let connected = place.post(&format!("/sandboxes/{id}/connect"), &json!({"timeout": 300})).await;
         assert_eq!(connected.status, StatusCode::CREATED, "{connected:?}");
         assert_eq!(info(&place, &id).await["state"], "running", "it has its time again");
@@ -138,16 +131,11 @@ async fn a_call_under_way_is_not_cut_off_by_the_pause_at_the_timeout() {
     let guest = place.host.guests.all().pop().expect("a guest");
     let running = place.service.execute(&caller, &id, spec, Bytes::new(), "");
     let meanwhile = async {
-        in_time("it runs", async {
-            while guest.running() == 0 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        })
-        .await;
+        until("it runs", || guest.running() > 0).await;
         place.post(&format!("/sandboxes/{id}/timeout"), &json!({"timeout": 0})).await
     };
     let (done, set) = in_time("its end", async { tokio::join!(running, meanwhile) }).await;
     assert_eq!(set.status, StatusCode::NO_CONTENT);
     assert_eq!(done.expect("it was not cut off").finished.stdout.text, "done\n");
-    until_state(&place, &id, "paused").await;
+    until_paused(&place, &id).await;
 }

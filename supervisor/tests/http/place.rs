@@ -3,31 +3,27 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rekindle::config::tokens::{self, NewToken, Quota, Scope, TokenFile};
-use rekindle::door::{Authenticator, ConnectionLimits, TlsFiles};
-use rekindle::grpc::{HostFacts, Listeners, ServeError, Server, ServerOptions};
-use rekindle::http::{Api, Front, FrontOptions, HttpHandle, HttpListener, HttpServer};
+use rekindle::config::tokens::{self, NewToken, Quota, Scope};
+use rekindle::door::{ConnectionLimits, TlsFiles};
+use rekindle::http::{Front, FrontOptions, HttpHandle, HttpListener, HttpServer};
 use rekindle::network::Egress;
-use rekindle::pool::{Pool, PoolConfig};
-use rekindle::service::{Ledger, Service, ServiceConfig};
-use rekindle::telemetry::{Audit, Metrics};
-use rekindle_fake_host::{FakeHost, MEMORY_MIB};
+use rekindle::pool::PoolConfig;
+use rekindle::service::ServiceConfig;
+use rekindle_fake_host::{self as fake, FakeSupervisor, MEMORY_MIB, add_token, new_token};
+use rekindle_test_support::wait::{in_time, until_answer};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
-use tokio_util::task::AbortOnDropHandle;
 
-/// Longer than anything takes, also on a busy machine.
-pub const SOON: Duration = Duration::from_secs(60);
 /// The template of the supervisor.
 pub const TEMPLATE: &str = "tiny";
 
@@ -39,7 +35,6 @@ pub struct Wishes {
     pub network: Egress,
     pub front: FrontOptions,
     pub connections: ConnectionLimits,
-    pub max_streams: u32,
     pub tls: Option<TlsFiles>,
     pub quota: Quota,
     /// Network policies that its tokens allow.
@@ -56,7 +51,6 @@ impl Default for Wishes {
             network: Egress::default(),
             front: FrontOptions::default(),
             connections: ConnectionLimits::default(),
-            max_streams: 128,
             tls: None,
             quota: Quota::default(),
             networks: Vec::new(),
@@ -67,21 +61,26 @@ impl Default for Wishes {
 
 /// A supervisor that serves.
 pub struct Place {
-    pub host: FakeHost,
-    pub service: Service,
-    pub authenticator: Arc<Authenticator>,
+    supervisor: FakeSupervisor,
     pub address: SocketAddr,
-    /// The socket of gRPC, where our own API is as well, and its address where there is TLS.
-    pub socket: PathBuf,
+    /// The address of gRPC where there is TLS.
     pub grpc_address: Option<SocketAddr>,
     pub handle: HttpHandle,
     pub serving: JoinHandle<()>,
     /// The secret of a token of the tenant `acme` that may do everything with its own sandboxes.
     pub key: String,
     tokens: PathBuf,
-    audit: Arc<Audit>,
-    #[expect(dead_code, reason = "serves as long as the place is there")]
-    on_socket: AbortOnDropHandle<Result<(), ServeError>>,
+    /// Where the tokens are.
+    #[expect(dead_code, reason = "is there as long as the place is")]
+    dir: tempfile::TempDir,
+}
+
+impl Deref for Place {
+    type Target = FakeSupervisor;
+
+    fn deref(&self) -> &FakeSupervisor {
+        &self.supervisor
+    }
 }
 
 impl Place {
@@ -90,66 +89,42 @@ impl Place {
     }
 
     pub async fn with(wishes: Wishes) -> Self {
-        let host = FakeHost::new();
-        let template = host.template(TEMPLATE, 0, 0, 0).await;
-        let name = template.name().clone();
-        let budget = PoolConfig::new(MEMORY_MIB * wishes.machines, 1_000_000);
-        let pool = Pool::start(Arc::clone(&host.host), vec![template], budget);
-        let metrics = Arc::new(Metrics::new());
-        let log = host.dir.path().join("audit.jsonl");
-        let audit = Arc::new(Audit::to_file(&log, metrics.audit_lost()).expect("an audit log"));
-        let mut config = ServiceConfig::new(name);
-        (config.network, config.audit) = (wishes.network, Arc::clone(&audit));
-        (wishes.service)(&mut config);
-        let service = Service::new(config, pool, Ledger::in_memory(), metrics);
-        let tokens = host.dir.path().join("tokens.toml");
-        let scopes = [Scope::Create, Scope::Exec, Scope::Files];
-        let key = token(&tokens, "good", "acme", &scopes, wishes.quota, wishes.networks, wishes.root);
-        let file = TokenFile::open(&tokens).expect("tokens");
-        let authenticator = Authenticator::new(Some(file), true).expect("a thread");
-        let front = Front::new(service.clone(), Arc::clone(&authenticator), Arc::clone(&audit), wishes.front);
-        let options = ServerOptions {
-            connections: wishes.connections.clone(),
-            max_streams: wishes.max_streams,
-            facts: HostFacts { engine: "fake".into(), unenforced: Vec::new() },
+        let dir = tempfile::tempdir().expect("a directory");
+        let tokens = dir.path().join("tokens.toml");
+        let token = NewToken {
+            quota: wishes.quota,
+            gateway: wishes.networks.clone(),
+            networks: wishes.networks,
+            root: wishes.root,
+            ..new_token("good", "acme", &[Scope::Create, Scope::Exec, Scope::Files])
         };
-        let grpc = Server::new(service.clone(), Arc::clone(&authenticator), Arc::clone(&audit), options);
-        let grpc = grpc.await.expect("an API");
-        let api = Api::new(grpc.handler()).expect("a description");
-        let front = front.with_api(Arc::clone(&api));
-        let server = HttpServer::new(front, wishes.connections, wishes.max_streams);
-        let socket = host.dir.path().join("api.sock");
-        let mut listeners = Listeners::default().socket(&socket, 0o600, None).await.expect("a socket");
+        let key = add_token(&tokens, &token);
+        let supervisor = FakeSupervisor::start(fake::Wishes {
+            pool: PoolConfig::new(MEMORY_MIB * wishes.machines, 1_000_000),
+            service: wishes.service,
+            network: wishes.network,
+            connections: wishes.connections.clone(),
+            tokens: Some(tokens.clone()),
+            socket_requires_token: true,
+            tls: wishes.tls.clone(),
+            ..fake::Wishes::default()
+        })
+        .await;
+        let FakeSupervisor { service, authenticator, audit, api, .. } = &supervisor;
+        let (authenticator, audit) = (Arc::clone(authenticator), Arc::clone(audit));
+        let front = Front::new(service.clone(), authenticator, audit, wishes.front).with_api(Arc::clone(api));
+        let server = HttpServer::new(front, wishes.connections, 128);
         let any = "127.0.0.1:0".parse().expect("an address");
-        if let Some(files) = &wishes.tls {
-            listeners = listeners.tcp(any, files).await.expect("a port");
-        }
-        let grpc_address = listeners.tcp_address();
-        let on_socket = tokio::spawn(grpc.beside(api.handler()).serve(listeners));
         let listener = HttpListener::bind(any, wishes.tls).await.expect("a port");
         let address = listener.address().expect("an address");
-        let handle = server.handle();
+        let (grpc_address, handle) = (supervisor.tcp, server.handle());
         let serving = tokio::spawn(server.serve(listener));
-        let on_socket = AbortOnDropHandle::new(on_socket);
-        Self {
-            host,
-            service,
-            authenticator,
-            address,
-            socket,
-            grpc_address,
-            handle,
-            serving,
-            key,
-            tokens,
-            audit,
-            on_socket,
-        }
+        Self { supervisor, address, grpc_address, handle, serving, key, tokens, dir }
     }
 
     /// Adds a token and has the server know it.
     pub async fn token(&self, id: &str, tenant: &str, scopes: &[Scope]) -> String {
-        let secret = token(&self.tokens, id, tenant, scopes, Quota::default(), Vec::new(), true);
+        let secret = add_token(&self.tokens, &new_token(id, tenant, scopes));
         self.known(&secret, true).await;
         secret
     }
@@ -162,19 +137,11 @@ impl Place {
 
     async fn known(&self, secret: &str, known: bool) {
         self.authenticator.reload();
-        let waiting = async {
-            while (self.get_as(secret, "/v2/sandboxes").await.status != StatusCode::UNAUTHORIZED) != known {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        in_time("the tokens are read again", waiting).await;
-    }
-
-    /// Everything the audit log says so far.
-    pub fn audit(&self) -> Vec<Value> {
-        assert!(self.audit.flush(), "the audit log can be written");
-        let text = std::fs::read_to_string(self.host.dir.path().join("audit.jsonl")).expect("an audit log");
-        text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+        until_answer("the tokens are read again", async || {
+            let answer = self.get_as(secret, "/v2/sandboxes").await;
+            ((answer.status != StatusCode::UNAUTHORIZED) == known).then_some(())
+        })
+        .await;
     }
 
     /// Asks, with headers of the test's own and on a connection of its own.
@@ -271,28 +238,6 @@ pub async fn ask(
     Answer { status: parts.status, headers: parts.headers, body }
 }
 
-fn token(
-    file: &std::path::Path,
-    id: &str,
-    tenant: &str,
-    scopes: &[Scope],
-    quota: Quota,
-    networks: Vec<String>,
-    root: bool,
-) -> String {
-    let new = NewToken {
-        id: id.parse().expect("an id"),
-        tenant: tenant.into(),
-        scopes: scopes.to_vec(),
-        quota,
-        gateway: networks.clone(),
-        networks,
-        root,
-        expires: None,
-    };
-    tokens::create(file, &new).expect("a token").secret.reveal().to_owned()
-}
-
 /// A secret as the SDKs take it for a key of E2B.
 pub fn e2b_form(secret: &str) -> String {
     let digits: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -310,8 +255,4 @@ pub fn decisions(place: &Place, method: &str) -> Vec<(String, String)> {
 /// Pairs as an object's fields.
 pub fn fields(value: &Value) -> BTreeMap<String, Value> {
     value.as_object().expect("an object").clone().into_iter().collect()
-}
-
-pub async fn in_time<T>(what: &str, doing: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, doing).await.unwrap_or_else(|_| panic!("never: {what}"))
 }

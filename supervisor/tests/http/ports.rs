@@ -12,13 +12,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rekindle::config::tokens::Scope;
 use rekindle::http::FrontOptions;
-use rekindle::service::{Caller, CreateSpec, Scopes};
+use rekindle::service::{Caller, CreateSpec, SandboxState, Scopes};
 use rekindle_fake_guest::Guest;
+use rekindle_test_support::wait::in_time;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::place::{Answer, Place, Wishes, in_time};
+use crate::place::{Answer, Place, Wishes};
 
 const PORT: &str = "8000";
 
@@ -294,12 +295,8 @@ async fn a_sandbox_that_waits_for_its_use_is_resumed_by_it() {
     let state = async || place.get(&format!("/sandboxes/{id}")).await.body["state"].clone();
     let pause = async || {
         place.post(&format!("/sandboxes/{id}/timeout"), &json!({"timeout": 0})).await;
-        let waiting = async {
-            while state().await != "paused" {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        in_time("its pause", waiting).await;
+        place.until_sandbox(&id, |sandbox| sandbox.state == SandboxState::Paused).await;
+        assert_eq!(state().await, "paused");
     };
     pause().await;
     assert_eq!(visit(&place, &id, &[]).await.status, StatusCode::IM_A_TEAPOT);
@@ -344,10 +341,54 @@ async fn an_open_connection_keeps_a_sandbox_from_being_idle() {
     program.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nwell").await.expect("sent");
     program.flush().await.expect("sent");
     until(&mut visitor, "well").await;
-    let ended = async {
-        while place.service.is_running(&id) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    in_time("its end", ended).await;
+    place.until_sandbox(&id, |sandbox| sandbox.end.is_some()).await;
+}
+
+#[tokio::test]
+async fn no_second_request_or_answer_rides_in_a_first_one() {
+    let place = Place::new().await;
+    let (id, _) = place.sandbox(json!({})).await;
+    let mut connections = guest(&place).listen(8000);
+    let hidden = "GET /hidden HTTP/1.1\r\nhost: a\r\n\r\n";
+    for (what, lines) in [
+        ("two lengths", "content-length: 4\r\ncontent-length: 5\r\n"),
+        ("two lengths in one", "content-length: 4, 5\r\n"),
+        ("an encoding nobody knows", "transfer-encoding: chunked, gzip\r\n"),
+        ("an encoding with a space", "transfer-encoding : chunked\r\n"),
+    ] {
+        let mut visitor = begun(&place, &id, "POST", lines).await;
+        visitor.write_all(format!("0\r\n\r\n{hidden}").as_bytes()).await.expect("sent");
+        let mut answer = Vec::new();
+        let _ = in_time(what, visitor.read_to_end(&mut answer)).await;
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.1 400"), "{what}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{what}: {answer}");
+    }
+    assert!(connections.try_recv().is_err(), "the program was asked nothing");
+
+    // What is one request stays one, and what comes after it goes where its own headers say.
+    let length = format!("content-length: {}\r\n", hidden.len());
+    let mut visitor = begun(&place, &id, "POST", &length).await;
+    visitor
+        .write_all(format!("{hidden}GET /v2/sandboxes HTTP/1.1\r\nhost: a\r\n\r\n").as_bytes())
+        .await
+        .expect("sent");
+    let mut program = in_time("a connection", connections.recv()).await.expect("a connection");
+    let seen = until(&mut program, hidden).await;
+    assert!(seen.ends_with(hidden), "{seen}");
+    assert!(seen.to_ascii_lowercase().contains(&length), "{seen}");
+    let twice =
+        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nhidden";
+    program.write_all(twice.as_bytes()).await.expect("sent");
+    let heard = until(&mut visitor, "HTTP/1.1 401").await;
+    assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+    assert!(!heard.contains("hidden"), "{heard}");
+    assert!(connections.try_recv().is_err(), "the program was asked once");
+
+    // A length beside a coding counts for nobody.
+    let mut visitor = begun(&place, &id, "POST", "content-length: 4\r\ntransfer-encoding: chunked\r\n").await;
+    visitor.write_all(format!("{:x}\r\n{hidden}\r\n0\r\n\r\n", hidden.len()).as_bytes()).await.expect("sent");
+    let mut program = in_time("a connection", connections.recv()).await.expect("a connection");
+    let seen = until(&mut program, "\r\n0\r\n\r\n").await;
+    assert!(seen.contains(hidden) && !seen.to_ascii_lowercase().contains("content-length"), "{seen}");
 }

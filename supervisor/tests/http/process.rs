@@ -2,10 +2,11 @@
 
 use http::StatusCode;
 use rekindle::service::Caller;
+use rekindle_test_support::wait::in_time;
 use serde_json::json;
 
 use crate::data_plane::{Ended, Sandbox, framed, process};
-use crate::place::{Place, decisions, in_time};
+use crate::place::{Place, decisions};
 
 #[tokio::test]
 async fn a_program_tells_its_start_its_output_and_its_end() {

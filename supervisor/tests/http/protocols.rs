@@ -11,6 +11,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rekindle::door::{ConnectionLimits, TlsFiles};
+use rekindle_test_support::wait::in_time;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -18,7 +19,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, pem::PemObject
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::data_plane::Sandbox;
-use crate::place::{Place, Wishes, in_time};
+use crate::place::{Place, Wishes};
 
 /// How long a stranger may stay.
 const STRANGER: Duration = Duration::from_secs(2);

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use rekindle::network::Egress;
+use rekindle_test_support::echo::echo;
 use rekindle_test_support::skip;
 
 use crate::node::Modules;
@@ -43,6 +45,15 @@ macro_rules! packages {
     };
 }
 
+/// A policy whose one name leads to a server of this test's.
+const POLICIES: &str = "[build]\nmode = \"allow\"\n\
+    allow = [{ host = \"echo.example.com\", ports = [7], protocol = \"tcp\" }]\n";
+
+async fn network() -> Egress {
+    let hosts = [("echo.example.com".to_owned(), echo().await)].into();
+    Egress::new(&toml::from_str(POLICIES).expect("policies"), &hosts).expect("a network")
+}
+
 /// Nothing is written beside the sources.
 const TESTS: [&str; 5] = ["-m", "pytest", "-q", "-p", "no:cacheprovider"];
 
@@ -51,7 +62,8 @@ async fn the_python_sdk_does_what_it_says_and_cannot_drift() {
     let packages = packages!();
     let dir = tempfile::tempdir().expect("a directory");
     let files = certificates(dir.path()).0;
-    let place = Place::with(Wishes { tls: Some(files), ..Wishes::default() }).await;
+    let (network, networks) = (network().await, vec!["build".into()]);
+    let place = Place::with(Wishes { tls: Some(files), network, networks, ..Wishes::default() }).await;
     let grpc = place.grpc_address.expect("an address").port();
     let ca = dir.path().join("ca.pem").display().to_string();
     let servers = [

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::process::Stdio;
 
 use rekindle_test_support::skip;
+use rekindle_test_support::wait::in_time;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::node::Modules;
 use crate::packages::printed;
-use crate::place::{Place, id, in_time};
+use crate::place::{Place, id};
 
 /// The tools, and the Node that they need: newer than what Debian has.
 const TOOLS: &[&str] = &[

@@ -2,19 +2,19 @@
 
 use std::net::SocketAddr;
 use std::process::Stdio;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rekindle_test_support::wait::{in_time, until};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::Child;
 
-use crate::place::{Place, VERSION, beginning, cancelled, id, in_time, question, text};
+use crate::place::{Place, VERSION, beginning, id, question, text};
 
 /// A server of the protocol, and where it is.
 struct Served {
@@ -145,28 +145,11 @@ async fn a_caller_that_hangs_up_kills_its_program() {
     let run = json!({"sandbox": sandbox, "code": "sleep 600000"});
     let calling = served.call(token, "sandbox_run", run);
     let guest = place.host.guests.all().pop().expect("a guest");
-    let started = async {
-        while guest.executed().is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
     tokio::select! {
         _ = calling => panic!("it cannot have ended"),
-        () = started => {}
+        () = until("it runs", || !guest.executed().is_empty()) => {}
     }
-    let mut client = place.client().await;
-    in_time("it is killed", async {
-        let request =
-            || rekindle_api::v1::SandboxTimelineRequest { sandbox: sandbox.clone(), ..Default::default() };
-        loop {
-            let told = client.sandboxes.timeline(request()).await.expect("told").into_inner().entries;
-            if told.iter().any(|entry| entry.call == "execute" && cancelled(entry)) {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    place.cancelled(&sandbox).await;
 }
 
 #[tokio::test]

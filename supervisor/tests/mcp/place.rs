@@ -2,42 +2,44 @@
 //! here.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ops::Deref;
+use std::path::Path;
 use std::process::Stdio;
-use std::sync::Arc;
-use std::time::Duration;
 
-use rekindle::config::tokens::{self, NewToken, Quota, Scope, TokenFile};
-use rekindle::door::{Authenticator, ConnectionLimits};
-use rekindle::grpc::{HostFacts, Listeners, ServeError, Server, ServerOptions};
+use rekindle::config::tokens::Scope;
 use rekindle::network::Egress;
-use rekindle::pool::{Pool, PoolConfig};
-use rekindle::service::{Ledger, Service, ServiceConfig};
-use rekindle::telemetry::{Audit, Metrics};
-use rekindle_api::client::{Client, Target};
+use rekindle::service::ServiceConfig;
 use rekindle_api::v1::timeline_outcome::Outcome;
-use rekindle_api::v1::{TimelineEntry, TimelineOutcome};
-use rekindle_fake_host::{FakeHost, MEMORY_MIB};
+use rekindle_api::v1::{SandboxTimelineRequest, TimelineOutcome};
+use rekindle_fake_host::{FakeSupervisor, Wishes, add_token, new_token};
+use rekindle_test_support::wait::{in_time, until_answer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio_util::task::AbortOnDropHandle;
 
-/// Longer than anything takes, also on a busy machine.
-pub const SOON: Duration = Duration::from_secs(60);
+/// What the image of the supervisor's template has.
+const PACKAGES: [&str; 5] =
+    ["git 1:2.47.3-1", "python3 3.13.5-1", "pip:numpy 2.4.6", "node v24.19.0", "npm:typescript 5.9.3"];
 /// The version of the protocol that these tests speak.
 pub const VERSION: &str = "2025-06-18";
 
 /// A supervisor that serves.
 pub struct Place {
-    pub host: FakeHost,
-    pub service: Service,
-    pub socket: PathBuf,
+    supervisor: FakeSupervisor,
     /// Secrets of tokens that may do everything with the sandboxes of their tenant, and have no network.
     pub acme: String,
     pub other: String,
-    #[expect(dead_code, reason = "serves as long as the place is there")]
-    serving: AbortOnDropHandle<Result<(), ServeError>>,
+    /// Where the tokens are.
+    #[expect(dead_code, reason = "is there as long as the place is")]
+    dir: tempfile::TempDir,
+}
+
+impl Deref for Place {
+    type Target = FakeSupervisor;
+
+    fn deref(&self) -> &FakeSupervisor {
+        &self.supervisor
+    }
 }
 
 impl Place {
@@ -45,43 +47,21 @@ impl Place {
         Self::with(|_| {}).await
     }
 
-    pub async fn with(change: fn(&mut ServiceConfig)) -> Self {
-        let host = FakeHost::new();
-        let mut template = host.template("tiny", 0, 0, 0).await;
-        let packages = [
-            "git 1:2.47.3-1",
-            "python3 3.13.5-1",
-            "pip:numpy 2.4.6",
-            "node v24.19.0",
-            "npm:typescript 5.9.3",
-        ];
-        template.source.image.packages = packages.map(str::to_owned).into();
-        let other = host.template("bare", 0, 0, 0).await;
-        let name = template.name().clone();
-        let budget = PoolConfig::new(MEMORY_MIB * 64, 1_000_000);
-        let pool = Pool::start(Arc::clone(&host.host), vec![template, other], budget);
-        let metrics = Arc::new(Metrics::new());
-        let audit = Arc::new(Audit::to_log());
-        let mut config = ServiceConfig::new(name);
+    pub async fn with(service: fn(&mut ServiceConfig)) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let tokens = dir.path().join("tokens.toml");
+        let (acme, other) = (token_of(&tokens, "acme"), token_of(&tokens, "other"));
         let policy = toml::from_str("mode = \"allow\"\npresets = [\"pypi\"]").expect("a policy");
-        config.network =
-            Egress::new(&[("build".to_owned(), policy)].into(), &BTreeMap::new()).expect("policies");
-        change(&mut config);
-        let service = Service::new(config, pool, Ledger::in_memory(), metrics);
-        let tokens = host.dir.path().join("tokens.toml");
-        let (acme, other_tenant) = (add_token(&tokens, "acme"), add_token(&tokens, "other"));
-        let file = TokenFile::open(&tokens).expect("tokens");
-        let authenticator = Authenticator::new(Some(file), false).expect("a thread");
-        let options = ServerOptions {
-            connections: ConnectionLimits::default(),
-            max_streams: 128,
-            facts: HostFacts { engine: "fake".into(), unenforced: Vec::new() },
+        let network = Egress::new(&[("build".to_owned(), policy)].into(), &BTreeMap::new());
+        let wishes = Wishes {
+            packages: &PACKAGES,
+            templates: &["bare"],
+            service,
+            network: network.expect("policies"),
+            tokens: Some(tokens),
+            ..Wishes::default()
         };
-        let server = Server::new(service.clone(), authenticator, audit, options).await.expect("a server");
-        let socket = host.dir.path().join("rekindle.sock");
-        let listeners = Listeners::default().socket(&socket, 0o600, None).await.expect("a socket");
-        let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(listeners)));
-        Self { host, service, socket, acme, other: other_tenant, serving }
+        Self { supervisor: FakeSupervisor::start(wishes).await, acme, other, dir }
     }
 
     /// `rekindle` with these words, against this server.
@@ -90,11 +70,6 @@ impl Place {
         command.args(words).env("REKINDLE_SERVER", format!("unix:{}", self.socket.display()));
         command.env_remove("REKINDLE_TOKEN").env_remove("REKINDLE_LOG").kill_on_drop(true);
         command
-    }
-
-    /// A client that is no model's.
-    pub async fn client(&self) -> Client {
-        Client::connect(&Target::Socket(self.socket.clone()), None).await.expect("connected")
     }
 
     /// A session over standard input and output that has begun.
@@ -117,24 +92,28 @@ impl Place {
         Session { child, input: Some(input), output, next: 0 }
     }
 
+    /// Waits until an execution in a sandbox has ended because its caller went away.
+    pub async fn cancelled(&self, sandbox: &str) {
+        let mut client = self.client().await;
+        until_answer("it is killed", async || {
+            let request = SandboxTimelineRequest { sandbox: sandbox.to_owned(), ..Default::default() };
+            let told = client.sandboxes.timeline(request).await.expect("told").into_inner();
+            let cancelled =
+                |outcome: &_| matches!(outcome, TimelineOutcome { outcome: Some(Outcome::Cancelled(_)) });
+            let mut executed = told.entries.iter().filter(|entry| entry.call == "execute");
+            executed.any(|entry| entry.outcome.as_ref().is_some_and(cancelled)).then_some(())
+        })
+        .await;
+    }
+
     /// How many sandboxes have not ended.
     pub fn alive(&self) -> usize {
         self.service.overview().sandboxes
     }
 }
 
-fn add_token(file: &std::path::Path, tenant: &str) -> String {
-    let new = NewToken {
-        id: tenant.parse().expect("an id"),
-        tenant: tenant.into(),
-        scopes: vec![Scope::Create, Scope::Exec, Scope::Files],
-        quota: Quota::default(),
-        gateway: Vec::new(),
-        networks: Vec::new(),
-        root: true,
-        expires: None,
-    };
-    tokens::create(file, &new).expect("a token").secret.reveal().to_owned()
+fn token_of(file: &Path, tenant: &str) -> String {
+    add_token(file, &new_token(tenant, tenant, &[Scope::Create, Scope::Exec, Scope::Files]))
 }
 
 /// What begins a session.
@@ -252,13 +231,4 @@ pub fn text(result: &Value) -> String {
 pub fn id(made: &str) -> String {
     let id = made.strip_prefix("sandbox ").and_then(|rest| rest.split_once(' ')).expect("an id");
     id.0.to_owned()
-}
-
-pub async fn in_time<T>(what: &str, doing: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, doing).await.unwrap_or_else(|_| panic!("never: {what}"))
-}
-
-/// Whether a call ended because its caller went away.
-pub fn cancelled(entry: &TimelineEntry) -> bool {
-    matches!(&entry.outcome, Some(TimelineOutcome { outcome: Some(Outcome::Cancelled(_)) }))
 }

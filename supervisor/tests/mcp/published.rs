@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::Stdio;
 
 use rekindle_test_support::skip;
+use rekindle_test_support::wait::in_time;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::place::{Place, in_time};
+use crate::place::Place;
 use crate::python::Packages;
 
 /// The client of the protocol's makers.

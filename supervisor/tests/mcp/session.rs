@@ -2,9 +2,10 @@
 
 use nix::sys::signal::Signal;
 use rekindle_api::v1::CreateSandboxRequest;
+use rekindle_test_support::wait::{in_time, until};
 use serde_json::json;
 
-use crate::place::{Place, cancelled, in_time};
+use crate::place::Place;
 
 #[tokio::test]
 async fn its_end_ends_what_it_made_and_nothing_else() {
@@ -106,29 +107,10 @@ async fn a_call_that_is_cancelled_kills_its_program() {
     let arguments = json!({"sandbox": sandbox, "code": "sleep 600000"});
     let id = session.begin("tools/call", json!({"name": "sandbox_run", "arguments": arguments})).await;
     let guest = place.host.guests.all().pop().expect("a guest");
-    in_time("it runs", async {
-        while guest.executed().is_empty() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    until("it runs", || !guest.executed().is_empty()).await;
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
     session.send(format!("{cancel}\n").as_bytes()).await;
-    in_time("it is killed", async {
-        let timeline = |mut client: rekindle_api::client::Client, sandbox: String| async move {
-            let request = rekindle_api::v1::SandboxTimelineRequest { sandbox, ..Default::default() };
-            client.sandboxes.timeline(request).await.expect("told").into_inner().entries
-        };
-        let client = place.client().await;
-        loop {
-            let entries = timeline(client.clone(), sandbox.clone()).await;
-            if entries.iter().any(|entry| entry.call == "execute" && cancelled(entry)) {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    place.cancelled(&sandbox).await;
     // The session goes on.
     session.done("sandbox_run", json!({"sandbox": sandbox, "code": "true"})).await;
 }

@@ -61,7 +61,7 @@ impl Place {
         let gate = Arc::new(egress.gate(egress.policy(policy).expect("the policy"), None));
         gate.journal().begin(EXECUTION);
         let (streams, opened) = mpsc::channel(8);
-        tokio::spawn(Arc::clone(&gate).serve(opened));
+        tokio::spawn(Arc::clone(&gate).serve(opened, Arc::default()));
         Self { egress, worker, restarts, gate, streams }
     }
 

@@ -58,7 +58,7 @@ impl RawGuest {
         let (host, guest) =
             tokio::join!(AgentClient::connect(host, PATIENCE), preamble::respond(guest, hello));
         let (host, guest) = (host.expect("a session"), guest.expect("a session").expect("a host"));
-        tokio::spawn(Arc::clone(gate).serve(host.take_streams()));
+        tokio::spawn(Arc::clone(gate).serve(host.take_streams(), Arc::clone(host.meter())));
         let (reader, writer) = tokio::io::split(guest);
         Self { _host: host, writer, reader: Some(reader), told: Arc::default() }
     }

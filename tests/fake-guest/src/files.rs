@@ -79,7 +79,7 @@ impl Files {
             return Err((ErrorCode::NotADirectory, "a parent is a file"));
         }
         self.make_directory(&parent, 0o755, USER);
-        let mode = if mode == 0 { 0o644 } else { mode };
+        let mode = if mode == 0 { 0o644 } else { mode & 0o777 };
         let node = Node::new(Some(content), mode);
         if self.nodes.insert(path.clone(), node).is_none() {
             self.note(&path, Kind::Created);
@@ -104,7 +104,7 @@ impl Files {
             None if !request.parents && !self.nodes.contains_key(parent(&path)) => return Err(NOT_FOUND),
             None if self.is_denied(&path, &request.user) => return Err(DENIED),
             None => {
-                let mode = if request.mode == 0 { 0o755 } else { request.mode };
+                let mode = if request.mode == 0 { 0o755 } else { request.mode & 0o7777 };
                 self.make_directory(&path, mode, number(&request.user));
             }
         }

@@ -1,4 +1,5 @@
-//! A host on the fake engine, in a directory of its own: what tests of machines, the pool and the service start from.
+//! A host on the fake engine, in a directory of its own, and a supervisor on it: what tests of machines, the pool, the
+//! service and everything in front of it start from.
 //!
 //! Used by tests only. What its guests do, the fake guest decides; what fails, the test orders from the engine.
 
@@ -16,6 +17,10 @@ use rekindle::vm::{BuildError, TemplateSource, VmHost, VmHostConfig};
 use rekindle_fake_guest::{Guests, Manner};
 use rekindle_test_support::wait::until;
 
+mod supervisor;
+
+pub use supervisor::{FakeSupervisor, Wishes, add_token, new_token};
+
 /// Memory of a machine of its templates, in MiB.
 pub const MEMORY_MIB: u64 = 64;
 
@@ -29,6 +34,7 @@ pub struct FakeHost {
     pub guests: Guests,
     /// The host.
     pub host: Arc<VmHost>,
+    data: PathBuf,
 }
 
 impl FakeHost {
@@ -41,17 +47,28 @@ impl FakeHost {
     /// With guests that behave like this.
     #[must_use]
     pub fn with(manner: Manner) -> Self {
+        Self::open(manner, None)
+    }
+
+    /// With its data here.
+    #[must_use]
+    pub fn at(data: PathBuf) -> Self {
+        Self::open(Manner::default(), Some(data))
+    }
+
+    fn open(manner: Manner, data: Option<PathBuf>) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
+        let data = data.unwrap_or_else(|| dir.path().join("data"));
         let guests = Guests::with(manner);
         let engine = FakeEngine::new(guests.handler());
-        let host = Arc::new(open(&engine, &dir.path().join("data")));
-        Self { dir, engine, guests, host }
+        let host = Arc::new(open(&engine, &data));
+        Self { dir, engine, guests, host, data }
     }
 
     /// Where the host keeps its data.
     #[must_use]
     pub fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
+        self.data.clone()
     }
 
     /// Another supervisor's host on the same data.
@@ -92,7 +109,17 @@ impl FakeHost {
 
     /// A built template for a pool.
     pub async fn template(&self, name: &str, low: u32, high: u32, prespawned: u32) -> PooledTemplate {
-        let source = self.source(name, "root = true\n");
+        self.pooled(self.source(name, "root = true\n"), low, high, prespawned).await
+    }
+
+    /// The same, made of this.
+    pub async fn pooled(
+        &self,
+        source: TemplateSource,
+        low: u32,
+        high: u32,
+        prespawned: u32,
+    ) -> PooledTemplate {
         let snapshot = Arc::new(self.build(&source).await.expect("built"));
         PooledTemplate { source, snapshot, parked: Watermarks { low, high }, prespawned }
     }

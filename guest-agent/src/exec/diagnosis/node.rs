@@ -9,9 +9,10 @@
 //!     at [eval]:1:7
 //! ```
 
+use rekindle_protocol::failure;
 use rekindle_protocol::wire::{DiagnosisKind, Language};
 
-use super::{Found, quoted};
+use super::Found;
 
 /// How the last line begins.
 pub(super) const TRAILER: &str = "Node.js v";
@@ -46,9 +47,12 @@ fn thrown(stderr: &str) -> Option<Found> {
         let reason = reason.trim_end_matches(['.', ']', '"', ' ', '{']);
         return Some(Found::new(DiagnosisKind::UncaughtException, name, reason));
     }
-    let column = lines[mark].find('^').unwrap_or_default();
-    let own = lines[mark - 1].get(column..).and_then(constructed);
-    // A class that sets no name has the one it inherits: its own is only where it was thrown.
+    let (place, source, below) = (lines[mark - 2], lines[mark - 1], &lines[mark + 1..]);
+    let thrown = lines[mark].find('^').and_then(|column| from(source, column)?.strip_prefix("throw "));
+    let own =
+        thrown.and_then(|value| constructed(value).or_else(|| constructed_before(place, source, below)));
+    // Node names the class of an error, but not where a script of `-e` throws as it is first run: there a class that
+    // sets no name has the one it inherits, and its own is only in the source.
     let name = own.filter(|_| name.ends_with("Error")).unwrap_or(name);
     Some(told(name, message))
 }
@@ -65,25 +69,29 @@ fn named(stderr: &str) -> Option<Found> {
 }
 
 fn told(name: &str, message: &str) -> Found {
-    use DiagnosisKind as Kind;
-    let begins = |words: &[&str]| words.iter().any(|words| message.starts_with(words));
-    if begins(&["Cannot find module", "Cannot find package"]) {
-        Found::new(Kind::MissingModule, quoted(message).unwrap_or(message), message)
-    } else if let Some(module) = message.strip_prefix("No such built-in module: ") {
-        Found::new(Kind::MissingModule, module, message)
-    } else if begins(&["EACCES: ", "EPERM: ", "EROFS: "]) {
-        Found::new(Kind::PermissionDenied, quoted(message).unwrap_or_default(), message)
-    } else if name == "SyntaxError" {
-        Found::new(Kind::SyntaxError, name, message)
-    } else {
-        Found::new(Kind::UncaughtException, name, message)
-    }
+    let (kind, subject) = failure::node(name, message);
+    Found::new(super::kind(kind), subject, message)
 }
 
-/// The class in `throw new Class(` or `new Class(`.
+/// The class that the line which threw declares, and constructs where the stack begins: `at f ([eval]:1:46)`.
+fn constructed_before<'a>(place: &str, source: &'a str, below: &[&str]) -> Option<&'a str> {
+    let frame = below.iter().find_map(|line| line.strip_prefix("    at "))?;
+    let frame = frame.trim_end_matches([' ', '{', ')']).rsplit('(').next()?;
+    let column: usize = frame.strip_prefix(place)?.strip_prefix(':')?.parse().ok()?;
+    let class = constructed(from(source, column.checked_sub(1)?)?)?;
+    // Classes of the language's own throw where they are constructed.
+    source.contains(&format!("class {class} extends ")).then_some(class)
+}
+
+/// A line from a column on.
+fn from(line: &str, column: usize) -> Option<&str> {
+    let (at, _) = line.char_indices().nth(column)?;
+    line.get(at..)
+}
+
+/// The class in `new Class(`.
 fn constructed(source: &str) -> Option<&str> {
-    let source = source.strip_prefix("throw ").unwrap_or(source).trim_start().strip_prefix("new ")?;
-    let name = source.split('(').next()?.trim();
+    let name = source.trim_start().strip_prefix("new ")?.split('(').next()?.trim();
     let class = name.rsplit('.').next()?;
     (is_name(class) && !class.starts_with("ERR_")).then_some(class)
 }

@@ -1,11 +1,17 @@
 //! What Python prints of an exception that nobody caught.
 
+use rekindle_protocol::failure::{self, Kind};
 use rekindle_protocol::wire::{DiagnosisKind, Language};
 
-use super::{Found, quoted};
+use super::Found;
 
 /// The line before a stack.
 pub(super) const HEADER: &str = "Traceback (most recent call last):";
+/// The lines between an exception and the one that came of it.
+const LINKS: [&str; 2] = [
+    "The above exception was the direct cause of the following exception:",
+    "During handling of the above exception, another exception occurred:",
+];
 /// Exceptions of a group that are named.
 const MAX_MEMBERS: usize = 8;
 
@@ -25,7 +31,8 @@ pub(super) fn uncaught(stderr: &str) -> Option<Found> {
     found.map(|found| found.of(Language::Python))
 }
 
-/// An exception in a thread or a task that nobody waited for. The program goes on without it.
+/// An exception in a thread, in a process of `multiprocessing`, or in a task that nobody waited for. The program goes
+/// on without it.
 pub(super) fn background(stderr: &str) -> Option<Found> {
     let traceback = last_traceback(stderr).filter(|traceback| traceback.background)?;
     let (line, members) = traceback.exception()?;
@@ -40,19 +47,41 @@ struct Traceback<'a> {
     lines: Vec<&'a str>,
     /// It is that of a group of exceptions.
     group: bool,
-    /// It ended a thread or a task, not the program.
+    /// It ended a thread, a child process or a task, not the program.
     background: bool,
 }
 
 fn last_traceback(stderr: &str) -> Option<Traceback<'_>> {
     let lines: Vec<&str> = stderr.lines().collect();
     let group = |line: &str| line.strip_prefix("  + Exception Group ").is_some_and(|rest| rest == HEADER);
-    let at = lines.iter().rposition(|line| *line == HEADER || group(line))?;
-    let before: Vec<&str> = lines[..at].iter().rev().take(2).copied().collect();
-    // `Exception in thread Thread-1 (f):`, and `Task exception was never retrieved` with the task below it.
-    let background = before.first().is_some_and(|line| line.starts_with("Exception in thread "))
-        || before.get(1).is_some_and(|line| line.ends_with(" exception was never retrieved"));
+    let header = |line: &&str| *line == HEADER || group(line);
+    let at = lines.iter().rposition(header)?;
+    // What it was that ended is told above the first exception of a chain.
+    let mut first = at;
+    while let [above @ .., link, ""] = &lines[..first]
+        && LINKS.contains(link)
+        && let Some(earlier) = above.iter().rposition(header)
+    {
+        first = earlier;
+    }
+    let background = match &lines[..first] {
+        [.., line] if in_thread(line) => true,
+        // A program may begin its own words so: the stack of a child of `multiprocessing` begins there as well.
+        [.., line] if line.starts_with("Process ") => {
+            lines.get(at + 1).is_some_and(|frame| frame.ends_with(", in _bootstrap"))
+        }
+        // The task is on the line below.
+        [.., line, _] => line.ends_with(" exception was never retrieved"),
+        _ => false,
+    };
     Some(Traceback { lines: lines[at + 1..].to_vec(), group: group(lines[at]), background })
+}
+
+/// `Exception in thread Thread-1 (f):`, and what `_thread` alone has started.
+fn in_thread(line: &str) -> bool {
+    ["Exception in thread ", "Exception ignored in thread started by"]
+        .iter()
+        .any(|words| line.starts_with(words))
 }
 
 impl Traceback<'_> {
@@ -80,20 +109,14 @@ impl Traceback<'_> {
 }
 
 fn exception((line, members): &(String, Vec<String>)) -> Option<Found> {
-    use DiagnosisKind as Kind;
     let (name, message) = split(line);
     if !is_name(name) {
         return None;
     }
-    let denied = ["[Errno 1]", "[Errno 13]", "[Errno 30]"].iter().any(|number| message.starts_with(number));
-    Some(match name {
-        "ModuleNotFoundError" => Found::new(Kind::MissingModule, quoted(message).unwrap_or(message), message),
-        "SyntaxError" | "IndentationError" | "TabError" => Found::new(Kind::SyntaxError, name, message),
-        "MemoryError" => Found::new(Kind::OutOfMemory, name, message),
-        "PermissionError" | "OSError" if denied => {
-            Found::new(Kind::PermissionDenied, quoted(message).unwrap_or_default(), message)
-        }
-        _ => Found::new(Kind::UncaughtException, name, &with_members(message, members)),
+    let (kind, subject) = failure::python(name, message);
+    Some(match kind {
+        Kind::Other => Found::new(super::kind(kind), subject, &with_members(message, members)),
+        _ => Found::new(super::kind(kind), subject, message),
     })
 }
 

@@ -156,6 +156,69 @@ fn an_exception_beside_the_program_is_told_although_the_program_returned_0() {
 }
 
 #[test]
+fn an_exception_of_a_bare_thread_or_a_child_process_is_told_too() {
+    // Python 3.11 and 3.13, which puts the colon elsewhere.
+    let stack =
+        "Traceback (most recent call last):\n  File \"/home/user/t.py\", line 2, in f\nValueError: a\nb\n";
+    let thread = format!("Exception ignored in thread started by: <function f at 0x7f518b2d9bc0>\n{stack}");
+    let newer = format!("Exception ignored in thread started by <function f at 0x7f10da65b2e0>:\n{stack}");
+    let below = "  File \"/usr/lib/python3.11/multiprocessing/process.py\", line 314, in _bootstrap\n    self.run()\n  \
+                 File \"/usr/lib/python3.11/multiprocessing/process.py\", line 108, in run\n    \
+                 self._target(*self._args, **self._kwargs)\n  File \"/home/user/t.py\", line 2, in f\n    \
+                 def f(): raise ValueError(\"x\")\n             ^^^^^^^^^^^^^^^^^^^^^\nValueError: x\n";
+    let process = format!("Process Process-1:\nTraceback (most recent call last):\n{below}");
+    let named = format!("Process My worker:\nTraceback (most recent call last):\n{below}");
+    for text in [&thread, &newer, &process, &named] {
+        for (language, code) in [(Some(Language::Python), 0), (Some(Language::Python), 1), (None, 0)] {
+            let expected = Some((DiagnosisKind::BackgroundException, "ValueError".to_owned()));
+            assert_eq!(told(language, code, text), expected, "{code}: {text}");
+        }
+    }
+    let logged = format!("Process failed:\n{stack}");
+    assert_eq!(told(Some(Language::Python), 0, &logged), None, "a program's own words");
+    let failed = format!(
+        "{process}Traceback (most recent call last):\n  File \"t.py\", line 6, in <module>\nKeyError: 1\n"
+    );
+    assert_eq!(
+        all(Language::Python, &failed),
+        is(DiagnosisKind::UncaughtException, "KeyError", "1"),
+        "the program's own exception is the last"
+    );
+}
+
+#[test]
+fn an_exception_beside_the_program_may_have_come_of_another() {
+    let chain = "Traceback (most recent call last):\n  File \"/home/user/t.py\", line 3, in f\n    try: {}[\"k\"]\n         \
+                 ~~^^^^^\nKeyError: 'k'\n\nThe above exception was the direct cause of the following exception:\n\n\
+                 Traceback (most recent call last):\n  File \"/usr/lib/python3.11/threading.py\", line 1045, in \
+                 _bootstrap_inner\n    self.run()\n  File \"/home/user/t.py\", line 4, in f\nValueError: x\n";
+    let thread = format!("Exception in thread Thread-1 (f):\n{chain}");
+    let task = format!(
+        "Task exception was never retrieved\nfuture: <Task finished name='Task-2' coro=<f() done, defined at \
+         /home/user/t.py:2> exception=ValueError('x')>\n{chain}"
+    );
+    let process = "Process Process-1:\nTraceback (most recent call last):\n  File \"/home/user/t.py\", line 3, in f\n\
+        KeyError: 'k'\n\nDuring handling of the above exception, another exception occurred:\n\n  \
+        + Exception Group Traceback (most recent call last):\n  \
+        |   File \"/usr/lib/python3.11/multiprocessing/process.py\", line 314, in _bootstrap\n  |     self.run()\n  \
+        | ExceptionGroup: g (1 sub-exception)\n  +-+---------------- 1 ----------------\n    | TypeError: 1\n    \
+        +------------------------------------\n";
+    for (text, name) in
+        [(thread.as_str(), "ValueError"), (task.as_str(), "ValueError"), (process, "ExceptionGroup")]
+    {
+        let expected = Some((DiagnosisKind::BackgroundException, name.to_owned()));
+        assert_eq!(told(Some(Language::Python), 0, text), expected, "{text}");
+    }
+    assert_eq!(told(Some(Language::Python), 0, chain), None, "a program that logs a chain has caught it");
+    let (_, cut) = chain.split_once("KeyError: 'k'\n").expect("two exceptions");
+    assert_eq!(
+        all(Language::Python, cut),
+        is(DiagnosisKind::UncaughtException, "ValueError", "x"),
+        "what came before is not needed"
+    );
+}
+
+#[test]
 fn what_is_not_allowed_is_named() {
     let denied = |subject: &str| Some((DiagnosisKind::PermissionDenied, subject.to_owned()));
     let python = "Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\n\
@@ -239,6 +302,58 @@ fn an_error_in_node_has_the_name_of_its_class() {
         told(Some(Language::Node), 1, &built_in),
         Some((DiagnosisKind::MissingModule, "node:fss".into()))
     );
+}
+
+/// Node prints the name that a class inherits where a script of `-e` throws as it is first run.
+#[test]
+fn a_class_in_node_that_sets_no_name_is_found_on_the_line_that_threw() {
+    let kind = DiagnosisKind::UncaughtException;
+    // The line, the mark below it, what Node 20 and 24 print, and where the stack begins.
+    for (line, mark, head, frame, name) in [
+        ("class A extends Error{}; const e=new A(\"x\"); throw e", 45, "Error: x", "[eval]:1:34", "A"),
+        (
+            "class A extends Error{}; function f(){return new A(\"x\")}; throw f()",
+            58,
+            "Error: x",
+            "f ([eval]:1:46)",
+            "A",
+        ),
+        (
+            "class A extends Error{}; Error.stackTraceLimit=1; const e=new A('x'); e.k=1; throw e",
+            77,
+            "Error: x",
+            "[eval]:1:59 {",
+            "A",
+        ),
+        (
+            "class A extends TypeError{}; const s='\u{fc}\u{20ac}'; const e=new A('x'); throw e",
+            63,
+            "TypeError: x",
+            "[eval]:1:52",
+            "A",
+        ),
+        ("class A extends Error{}; '\u{fc}\u{20ac}'; throw new A('x')", 31, "Error: x", "[eval]:1:38", "A"),
+        (
+            "const e=new TypeError(\"x\"); e.name=\"FooError\"; throw e",
+            47,
+            "FooError: x",
+            "[eval]:1:9",
+            "FooError",
+        ),
+        ("try { new Array(-1) } catch (e) { throw e }", 34, "RangeError: x", "[eval]:1:7", "RangeError"),
+        ("const a = {}; new a.Thing()", 14, "TypeError: x", "[eval]:1:15", "TypeError"),
+        // Of a line that is not printed nothing is known.
+        ("throw e;", 0, "Error: x", "[eval]:2:11", "Error"),
+        ("throw e;", 0, "A [Error]: x", "[eval]:2:11", "A"),
+        ("throw e;", 0, "Error: x", "[eval]:1:99", "Error"),
+        ("throw e;", 0, "Error: x", "[eval]:1:0", "Error"),
+    ] {
+        let mark = " ".repeat(mark);
+        let text = format!(
+            "[eval]:1\n{line}\n{mark}^\n\n{head}\n    at {frame}\n    at [eval]-wrapper:6:24\n\nNode.js v24.19.0\n"
+        );
+        assert_eq!(all(Language::Node, &text), is(kind, name, "x"), "{text}");
+    }
 }
 
 #[test]

@@ -1,16 +1,19 @@
 //! Executions by agents that lie, flood, hang and vanish.
 
 use rekindle_protocol::wire::{
-    CollectedOutput, ErrorCode, ExecuteInput, ExecuteResult, Output, Pong, Started, Usage, execute_result,
+    CollectedOutput, ErrorCode, ExecuteInput, ExecuteResult, Output, Pong, Response, Started, Usage,
+    execute_result,
 };
 use rekindle_protocol::{frame, mux::Stream};
 use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::super::fake::{Fake, SOON, connected, error, say};
 use super::super::{Outcome, Refusal};
 use super::*;
+use crate::host::cgroup::CpuQuota;
 
 fn started() -> Reply {
     Reply::Started(Started { execution: 7, pid: 42, ..Started::default() })
@@ -68,6 +71,26 @@ async fn events_arrive_in_order_and_then_nothing() {
     };
     assert_eq!(finished.outcome, Outcome::Exited(3));
     assert_eq!(execution.next().await.expect("no error"), None);
+}
+
+#[tokio::test]
+async fn a_guest_that_prints_without_end_takes_its_share_of_the_hosts_processors_and_no_more() {
+    let (client, _agent, execution, mut stream) = begun(streaming(), vec![started()]).await;
+    client.meter().set_share(CpuQuota { millis: 100 });
+    let flood = tokio::spawn(async move {
+        let reply = Response { reply: Some(output(vec![b'x'; 1024])) };
+        while frame::write(&mut stream, &reply).await.is_ok() {}
+    });
+    let _flood = AbortOnDropHandle::new(flood);
+    let mut execution = execution.expect("started");
+    let (before, began) = (client.meter().taken(), Instant::now());
+    while began.elapsed() < Duration::from_secs(3) {
+        execution.next().await.expect("no error").expect("no end");
+    }
+    let taken = client.meter().taken() - before;
+    // Besides what it earns meanwhile, what there is after a rest, and a turn of each who reads.
+    let most = began.elapsed() / 10 + Duration::from_millis(500);
+    assert!(taken > Duration::ZERO && taken < most, "{taken:?} in {:?}", began.elapsed());
 }
 
 #[tokio::test]

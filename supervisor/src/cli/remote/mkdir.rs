@@ -16,7 +16,7 @@ pub async fn mkdir(mut client: Client, options: MkdirOptions) -> anyhow::Result<
     let request = MakeDirRequest {
         sandbox: resolve::resolve(&mut client, &options.sandbox).await?,
         path: Bytes::copy_from_slice(path.as_bytes()),
-        mode: options.mode.unwrap_or_default(),
+        mode: options.mode,
         must_not_exist: options.no_clobber,
         user: options.user.name.to_wire(),
     };

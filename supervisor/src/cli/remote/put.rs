@@ -21,7 +21,7 @@ use crate::cli::args::PutOptions;
 const PIECE: usize = 256 * 1024;
 
 /// Something to read, with its permission bits and its size where they are known.
-type Source = (Box<dyn AsyncRead + Send + Unpin>, u32, Option<u64>);
+type Source = (Box<dyn AsyncRead + Send + Unpin>, Option<u32>, Option<u64>);
 
 /// Runs the command.
 pub async fn put(mut client: Client, options: PutOptions) -> anyhow::Result<u8> {
@@ -49,7 +49,7 @@ pub async fn put(mut client: Client, options: PutOptions) -> anyhow::Result<u8> 
 
 async fn open(local: &Path) -> anyhow::Result<Source> {
     if local == Path::new("-") {
-        return Ok((Box::new(tokio::io::stdin()), 0, None));
+        return Ok((Box::new(tokio::io::stdin()), None, None));
     }
     let cannot = || format!("cannot open {}", local.display());
     let file = tokio::fs::File::open(local).await.with_context(cannot)?;
@@ -62,7 +62,7 @@ async fn open(local: &Path) -> anyhow::Result<Source> {
     }
     // A pipe or a device has no size to go by.
     let size = facts.is_file().then_some(facts.len());
-    Ok((Box::new(file), facts.permissions().mode() & 0o777, size))
+    Ok((Box::new(file), Some(facts.permissions().mode() & 0o777), size))
 }
 
 /// Sends it all and returns what the server says of it.

@@ -16,6 +16,11 @@ for anybody else. Without a file the defaults hold.
 The later wins: default, file, variable (`REKINDLE_<SECTION>_<KEY>`), flag (`--set section.key=value`). An empty \
 variable counts as unset. A key or variable that does not exist is an error, not ignored. `rekindle config check` \
 shows what is in force and where each value comes from, or everything that is wrong.
+
+Keys that end in `_s` take seconds, and text with a unit such as `\"90s\"`, `\"10m\"`, `\"2h\"` or `\"1d\"`; those that end in \
+`_mib` take MiB and those that end in `_bytes` bytes, and text such as `\"512M\"`, `\"1.5G\"` or `\"2T\"`. In variables and \
+flags the quotes are left out: `--set sandbox.ttl_s=10m`. Inside the tables of templates, policies and services they are \
+numbers.
 ";
 
 /// The variable that sets a key.

@@ -95,6 +95,44 @@ fn a_flag_wins_over_a_variable_and_that_over_the_file() {
 }
 
 #[test]
+fn times_and_sizes_are_taken_with_a_unit_wherever_they_are_given() {
+    let file =
+        "[sandbox]\nttl_s = \"10m\"\nmax_upload_bytes = \"1.5G\"\n[pool]\nmemory_budget_mib = \"8G\"\n";
+    let variables = [("REKINDLE_SANDBOX_MAX_TTL_S", "1d"), ("REKINDLE_POOL_DISK_BUDGET_MIB", "1T")];
+    let flags = [("sandbox.execute_timeout_s", "1.5m"), ("sandbox.max_download_bytes", "64k")];
+    let config = load(file, &variables, &flags).expect("right").config;
+    assert_eq!((config.sandbox.ttl_s, config.sandbox.max_ttl_s), (600, 86_400));
+    assert_eq!(config.sandbox.execute_timeout_s, 90);
+    assert_eq!((config.sandbox.max_upload_bytes, config.sandbox.max_download_bytes), (3 << 29, 64 << 10));
+    assert_eq!((config.pool.memory_budget_mib, config.pool.disk_budget_mib), (8_192, 1 << 20));
+    // A number alone is in the unit of its key, also as text.
+    let config = load(
+        "[pool]\nmemory_budget_mib = \"1048576\"\n",
+        &[("REKINDLE_POOL_DISK_RESERVE_MIB", "512")],
+        &[("sandbox.ttl_s", "0x3c")],
+    );
+    let config = config.expect("right").config;
+    assert_eq!((config.pool.disk_reserve_mib, config.sandbox.ttl_s), (512, 60));
+    assert_eq!(config.pool.memory_budget_mib, 1_048_576);
+
+    for (key, wrong, says) in [
+        ("sandbox.ttl_s", "10x", "10m"),
+        ("sandbox.ttl_s", "0.5s", "whole seconds"),
+        ("sandbox.ttl_s", "-1m", "10m"),
+        ("sandbox.ttl_s", "NaN", "10m"),
+        ("sandbox.ttl_s", "1e300", "10m"),
+        ("sandbox.max_upload_bytes", "1.5", "1.5G"),
+        ("pool.memory_budget_mib", "1k", "whole MiB"),
+        ("sandbox.pids", "1k", "invalid type"),
+    ] {
+        let problems = problems("", &[], &[(key, wrong)]);
+        let [problem] = &problems[..] else { panic!("{key}={wrong}: {problems:?}") };
+        assert_eq!(problem.key, key, "{wrong}");
+        assert!(problem.message.contains(says), "{key}={wrong}: {problem}");
+    }
+}
+
+#[test]
 fn every_key_can_be_set_by_its_variable() {
     // The value in force, written as text, must be taken back: for keys without one, something that fits.
     let file = load("", &[], &[]).expect("right");

@@ -110,21 +110,21 @@ impl FakeEngine {
         Ok(Started { machine: Box::new(self.machine(files)), timings: watch.finish() })
     }
 
-    async fn wait(&self, spec: RestoreSpec) -> Result<FakePrepared, EngineError> {
-        const PREPARE: Operation = Operation::Prepare;
+    async fn wait(&self, spec: RestoreSpec) -> Result<FakePrespawned, EngineError> {
+        const PRESPAWN: Operation = Operation::Prespawn;
         let mut watch = Stopwatch::start();
-        check(PREPARE, &spec.hardware)?;
+        check(PRESPAWN, &spec.hardware)?;
         let memory = &spec.snapshot.memory;
-        let length = fs::metadata(memory).map_err(EngineError::file(PREPARE, memory))?.len();
+        let length = fs::metadata(memory).map_err(EngineError::file(PRESPAWN, memory))?.len();
         if length != u64::from(spec.hardware.memory_mib) << 20 {
-            return Err(EngineError::refused(PREPARE, "the memory file has another size than the machine"));
+            return Err(EngineError::refused(PRESPAWN, "the memory file has another size than the machine"));
         }
         let state = &spec.snapshot.state;
-        let state = fs::read(state).map_err(EngineError::file(PREPARE, state))?;
-        self.script.play(PREPARE, || {}, || {}).await?;
+        let state = fs::read(state).map_err(EngineError::file(PRESPAWN, state))?;
+        self.script.play(PRESPAWN, || {}, || {}).await?;
         watch.stage("spawn");
         let (machine, script, deadline) = (self.machine(None), Arc::clone(&self.script), spec.home.deadline);
-        Ok(FakePrepared { machine, script, state, deadline, watch })
+        Ok(FakePrespawned { machine, script, state, deadline, watch })
     }
 }
 
@@ -159,14 +159,14 @@ impl Engine for FakeEngine {
         Box::pin(async move {
             match timeout(after, self.wait(spec)).await {
                 Ok(prepared) => Ok(Box::new(prepared?) as Box<dyn PrespawnedMonitor>),
-                Err(_) => Err(EngineError::Deadline { operation: Operation::Prepare, after }),
+                Err(_) => Err(EngineError::Deadline { operation: Operation::Prespawn, after }),
             }
         })
     }
 }
 
 #[derive(Debug)]
-struct FakePrepared {
+struct FakePrespawned {
     machine: FakeMachine,
     script: Arc<Script>,
     state: Vec<u8>,
@@ -174,7 +174,7 @@ struct FakePrepared {
     watch: Stopwatch,
 }
 
-impl PrespawnedMonitor for FakePrepared {
+impl PrespawnedMonitor for FakePrespawned {
     fn process(&self) -> Option<&ProcessIdentity> {
         None
     }

@@ -23,8 +23,8 @@ use crate::host::untrusted::printable;
 
 /// How much is kept. A line has some ten kilobytes.
 const TAIL_BYTES: usize = 64 * 1024;
-/// How long lines gather before they are read. The pipe has room for several.
-const GATHER: Duration = Duration::from_secs(1);
+/// How long lines stay in the pipe before they are read. It has room for several.
+const READ_EVERY: Duration = Duration::from_secs(1);
 /// How many of them are summed up: who is taken over may make up names.
 const MAX_COUNTERS: usize = 64;
 /// How much of it goes into an error.
@@ -71,7 +71,7 @@ impl Drop for Metrics {
 
 async fn now_and_then(pipe: Arc<pipe::Receiver>, lines: Tail) {
     while pipe.readable().await.is_ok() {
-        sleep(GATHER).await;
+        sleep(READ_EVERY).await;
         take_in(&lines, |buffer| pipe.try_read(buffer));
     }
 }

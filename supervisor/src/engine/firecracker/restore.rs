@@ -25,58 +25,58 @@ pub(super) async fn prespawn(
     spec: RestoreSpec,
 ) -> Result<Box<dyn PrespawnedMonitor>, EngineError> {
     let deadline = spec.home.deadline;
-    let prepared = timeout(deadline, wait_for_snapshot(engine, spec))
+    let monitor = timeout(deadline, wait_for_snapshot(engine, spec))
         .await
-        .unwrap_or(Err(EngineError::Deadline { operation: Operation::Prepare, after: deadline }))?;
-    Ok(Box::new(prepared))
+        .unwrap_or(Err(EngineError::Deadline { operation: Operation::Prespawn, after: deadline }))?;
+    Ok(Box::new(monitor))
 }
 
 async fn wait_for_snapshot(
     engine: &FirecrackerEngine,
     spec: RestoreSpec,
-) -> Result<PreparedFirecracker, EngineError> {
-    const PREPARE: Operation = Operation::Prepare;
+) -> Result<PrespawnedFirecracker, EngineError> {
+    const PRESPAWN: Operation = Operation::Prespawn;
     let mut watch = Stopwatch::start();
     let RestoreSpec { hardware, home, snapshot } = spec;
     let deadline = home.deadline;
     // The snapshot brings its template's limits.
     let limiter = if snapshot.io == Some(home.io) { None } else { rate_limiter(home.io) };
     // A shorter file would kill the monitor at the first page beyond its end.
-    let facts = std::fs::metadata(&snapshot.memory).map_err(EngineError::file(PREPARE, &snapshot.memory))?;
+    let facts = std::fs::metadata(&snapshot.memory).map_err(EngineError::file(PRESPAWN, &snapshot.memory))?;
     if facts.len() != u64::from(hardware.memory_mib) << 20 {
         let reason =
             format!("the memory file has {} bytes, the machine {} MiB", facts.len(), hardware.memory_mib);
-        return Err(EngineError::refused(PREPARE, reason));
+        return Err(EngineError::refused(PRESPAWN, reason));
     }
     let files = [
         Entry { name: MEMORY, source: &snapshot.memory, writable: false },
         Entry { name: STATE, source: &snapshot.state, writable: false },
     ];
     let plan =
-        Start { operation: PREPARE, hardware: &hardware, home, files: &files, writes: 0, boots: false };
+        Start { operation: PRESPAWN, hardware: &hardware, home, files: &files, writes: 0, boots: false };
     let monitor = start(engine, plan, &mut watch).await?;
-    let ahead = Prefault { memory: snapshot.memory, pages: snapshot.copied };
-    Ok(PreparedFirecracker { monitor, limiter, ahead, deadline, watch })
+    let prefault = Prefault { memory: snapshot.memory, pages: snapshot.prefault };
+    Ok(PrespawnedFirecracker { monitor, limiter, prefault, deadline, watch })
 }
 
 /// A jailed monitor waiting for its snapshot.
 #[derive(Debug)]
-struct PreparedFirecracker {
+struct PrespawnedFirecracker {
     monitor: Monitor,
     limiter: Option<RateLimiter>,
-    ahead: Prefault,
+    prefault: Prefault,
     deadline: Duration,
     watch: Stopwatch,
 }
 
-/// What every clone copies.
+/// The pages that every clone writes to.
 #[derive(Debug)]
 struct Prefault {
     memory: PathBuf,
     pages: Arc<[u64]>,
 }
 
-impl PrespawnedMonitor for PreparedFirecracker {
+impl PrespawnedMonitor for PrespawnedFirecracker {
     fn process(&self) -> Option<&ProcessIdentity> {
         Some(self.monitor.process.identity())
     }
@@ -91,10 +91,10 @@ impl PrespawnedMonitor for PreparedFirecracker {
     }
 }
 
-async fn load(prepared: PreparedFirecracker) -> Result<Started, EngineError> {
-    let PreparedFirecracker { monitor, limiter, ahead, mut watch, .. } = prepared;
+async fn load(waiting: PrespawnedFirecracker) -> Result<Started, EngineError> {
+    let PrespawnedFirecracker { monitor, limiter, prefault, mut watch, .. } = waiting;
     watch.skip();
-    if let Err(error) = request(&monitor, limiter, ahead, &mut watch).await {
+    if let Err(error) = request(&monitor, limiter, prefault, &mut watch).await {
         return Err(explain(&monitor, Operation::Load, error).await);
     }
     let machine = FirecrackerMachine::new(monitor, None);
@@ -104,7 +104,7 @@ async fn load(prepared: PreparedFirecracker) -> Result<Started, EngineError> {
 async fn request(
     monitor: &Monitor,
     limiter: Option<RateLimiter>,
-    ahead: Prefault,
+    prefault: Prefault,
     watch: &mut Stopwatch,
 ) -> Result<(), ApiError> {
     // Mapped privately by every clone: what none of them writes is in memory once.
@@ -112,7 +112,7 @@ async fn request(
     let params = SnapshotLoadParams {
         snapshot_path: STATE.into(),
         mem_backend: Some(memory),
-        resume_vm: Some(ahead.pages.is_empty()),
+        resume_vm: Some(prefault.pages.is_empty()),
         mem_file_path: None,
         enable_diff_snapshots: None,
     };
@@ -124,8 +124,8 @@ async fn request(
         monitor.api.patch("/drives/scratch", &drive).await?;
     }
     watch.stage("load");
-    if !ahead.pages.is_empty() {
-        copy_ahead(monitor, ahead).await;
+    if !prefault.pages.is_empty() {
+        prefault_pages(monitor, prefault).await;
         monitor.api.patch("/vm", &Vm { state: VmState::Resumed }).await?;
         watch.stage("resume");
     }
@@ -135,12 +135,12 @@ async fn request(
 /// Has the kernel copy, while the guest is paused, what the guest would write to first. A page that is copied when
 /// a guest that runs has read it already costs it three exits instead of one: it reads, it writes, and once more
 /// because what it had mapped was taken away.
-async fn copy_ahead(monitor: &Monitor, Prefault { memory, pages }: Prefault) {
+async fn prefault_pages(monitor: &Monitor, Prefault { memory, pages }: Prefault) {
     let pid = monitor.process.identity().pid;
     let copy = move || Mapped::find(pid, &memory)?.iter().try_for_each(|mapped| mapped.copy(&pages));
     let copied = tokio::task::spawn_blocking(copy).await;
     if let Err(error) = copied.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
         // The guest copies them by itself.
-        tracing::debug!(%error, "nothing was copied ahead");
+        tracing::debug!(%error, "nothing was prefaulted");
     }
 }

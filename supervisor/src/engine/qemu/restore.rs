@@ -22,28 +22,28 @@ pub(super) async fn prespawn(
     spec: RestoreSpec,
 ) -> Result<Box<dyn PrespawnedMonitor>, EngineError> {
     let deadline = spec.home.deadline;
-    let prepared = timeout(deadline, wait_for_snapshot(engine, spec))
+    let monitor = timeout(deadline, wait_for_snapshot(engine, spec))
         .await
-        .unwrap_or(Err(EngineError::Deadline { operation: Operation::Prepare, after: deadline }))?;
-    Ok(Box::new(prepared))
+        .unwrap_or(Err(EngineError::Deadline { operation: Operation::Prespawn, after: deadline }))?;
+    Ok(Box::new(monitor))
 }
 
-async fn wait_for_snapshot(engine: &QemuEngine, spec: RestoreSpec) -> Result<PreparedQemu, EngineError> {
-    const PREPARE: Operation = Operation::Prepare;
+async fn wait_for_snapshot(engine: &QemuEngine, spec: RestoreSpec) -> Result<PrespawnedQemu, EngineError> {
+    const PRESPAWN: Operation = Operation::Prespawn;
     let mut watch = Stopwatch::start();
     let RestoreSpec { hardware, home, snapshot } = spec;
     let deadline = home.deadline;
-    let open = |path: &std::path::Path| File::open(path).map_err(EngineError::file(PREPARE, path));
+    let open = |path: &std::path::Path| File::open(path).map_err(EngineError::file(PRESPAWN, path));
     let memory = open(&snapshot.memory)?;
     let state = open(&snapshot.state)?;
     // A shorter file would kill the monitor at the first page beyond its end.
-    let length = memory.metadata().map_err(EngineError::file(PREPARE, &snapshot.memory))?.len();
+    let length = memory.metadata().map_err(EngineError::file(PRESPAWN, &snapshot.memory))?.len();
     if length != u64::from(hardware.memory_mib) << 20 {
         let reason = format!("the memory file has {length} bytes, the machine {} MiB", hardware.memory_mib);
-        return Err(EngineError::refused(PREPARE, reason));
+        return Err(EngineError::refused(PRESPAWN, reason));
     }
     let plan = Start {
-        operation: PREPARE,
+        operation: PRESPAWN,
         hardware: &hardware,
         home,
         mode: Mode::Restore,
@@ -52,14 +52,14 @@ async fn wait_for_snapshot(engine: &QemuEngine, spec: RestoreSpec) -> Result<Pre
     };
     let monitor = start(engine, plan, &mut watch).await?;
     if let Err(error) = monitor.qmp.enable_template_migration().await {
-        return Err(explain(&monitor.process, PREPARE, error).await);
+        return Err(explain(&monitor.process, PRESPAWN, error).await);
     }
-    Ok(PreparedQemu { monitor, state, version: engine.qemu.version, deadline, watch })
+    Ok(PrespawnedQemu { monitor, state, version: engine.qemu.version, deadline, watch })
 }
 
 /// A monitor waiting for its snapshot.
 #[derive(Debug)]
-struct PreparedQemu {
+struct PrespawnedQemu {
     monitor: Monitor,
     state: File,
     version: QemuVersion,
@@ -67,7 +67,7 @@ struct PreparedQemu {
     watch: Stopwatch,
 }
 
-impl PrespawnedMonitor for PreparedQemu {
+impl PrespawnedMonitor for PrespawnedQemu {
     fn process(&self) -> Option<&ProcessIdentity> {
         Some(self.monitor.process.identity())
     }
@@ -82,8 +82,8 @@ impl PrespawnedMonitor for PreparedQemu {
     }
 }
 
-async fn load(prepared: PreparedQemu) -> Result<Started, EngineError> {
-    let PreparedQemu { mut monitor, state, version, mut watch, .. } = prepared;
+async fn load(waiting: PrespawnedQemu) -> Result<Started, EngineError> {
+    let PrespawnedQemu { mut monitor, state, version, mut watch, .. } = waiting;
     watch.skip();
     if let Err(error) = incoming(&monitor, &state, version).await {
         return Err(explain(&monitor.process, Operation::Load, error).await);

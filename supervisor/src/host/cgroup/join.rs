@@ -12,7 +12,7 @@ pub struct CgroupJoin {
 }
 
 impl CgroupJoin {
-    /// The directory to be born in; none where a process has to move by itself.
+    /// The directory of the group to spawn into; none where a process has to move by itself.
     pub(crate) fn cgroup_fd(&self) -> Option<BorrowedFd<'_>> {
         self.cgroup_fd.as_ref().map(AsFd::as_fd)
     }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use rekindle_test_support::wait::until;
 
 use super::table::{Hierarchies, Own};
-use super::{CgroupError, CgroupManager, CgroupVersion, CpuQuota, CpuWeight, IoLimit, LimitKind, Limits};
+use super::{
+    CgroupError, CgroupManager, CgroupVersion, CpuQuota, CpuWeight, IoLimit, LimitKind, Limits, Usage,
+};
 use crate::host::process::{Process, ProcessSpec, spawn};
 use crate::host::undo;
 
@@ -124,6 +126,9 @@ fn limits_are_written_and_read_back_in_the_unified_format() {
     let usage = group.usage();
     assert_eq!((usage.cpu_usec, usage.throttled_usec, usage.throttled_periods), (Some(5), Some(7), Some(2)));
     assert_eq!((usage.memory_peak_bytes, usage.oom_kills), (Some(99), Some(4)));
+    let ours = Duration::from_micros(37);
+    assert_eq!(usage.with_ours(ours), Usage { cpu_usec: Some(42), ..usage });
+    assert_eq!(Usage::default().with_ours(ours), Usage::default(), "who cannot count tells no part of it");
     // The pretended files would keep a real rmdir from working.
     fs::remove_dir_all(&dir).expect("removed");
 }

@@ -1,5 +1,7 @@
 //! What a group has used, as its hierarchy counts it.
 
+use std::time::Duration;
+
 /// Figures of one group; `None` where the host does not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -35,6 +37,13 @@ impl Usage {
             oom_kills: both(self.oom_kills, before.oom_kills, u64::saturating_add),
             ..self
         }
+    }
+
+    /// The same with the processor time that the supervisor took to understand its guest.
+    #[must_use]
+    pub fn with_ours(self, time: Duration) -> Self {
+        let ours = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Self { cpu_usec: self.cpu_usec.map(|own| own.saturating_add(ours)), ..self }
     }
 
     /// The same of a machine that is gone: it has no memory and no processes any more.

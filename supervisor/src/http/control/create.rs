@@ -37,7 +37,6 @@ struct NewSandbox {
     auto_resume: Option<AutoResume>,
     network: Option<NetworkBody>,
     iam: Option<Value>,
-    mcp: Option<Value>,
     volume_mounts: Option<Vec<Value>>,
 }
 
@@ -88,9 +87,6 @@ fn spec(front: &Front, caller: &Caller, asked: NewSandbox) -> Result<CreateSpec,
     }
     if asked.iam.as_ref().is_some_and(given) {
         return Err(HttpRefusal::not_offered("identities for workloads (iam)"));
-    }
-    if asked.mcp.as_ref().is_some_and(given) {
-        return Err(HttpRefusal::not_offered("MCP servers inside of sandboxes (mcp)"));
     }
     let auto_resume = asked.auto_resume.and_then(|resume| resume.enabled).unwrap_or(false);
     let at_timeout = match (asked.auto_pause.unwrap_or(false), asked.auto_pause_memory.unwrap_or(true)) {

@@ -9,7 +9,7 @@ use super::{Answer, living, view};
 use crate::http::front::Front;
 use crate::http::query;
 use crate::http::refusal::{HttpRefusal, json_response};
-use crate::service::{Caller, UsagePoint};
+use crate::service::Caller;
 
 pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, query: &str) -> Answer {
     let found = living(front, caller, id).await?;
@@ -25,11 +25,7 @@ pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, query: &str
             value.parse().map_err(|_| HttpRefusal::bad_request(format!("{key} is not a time in seconds")))?;
     }
     let mut points = front.service.usage_history(caller, id)?;
-    points.push(UsagePoint {
-        at: SystemTime::now(),
-        cpu: Duration::from_micros(found.usage.machine.cpu_usec.unwrap_or(0)),
-        memory_bytes: found.usage.machine.memory_bytes.unwrap_or(0),
-    });
+    points.push(found.usage.point());
     let cpus = view::cpus(&found);
     let disk = front.service.templates().into_iter().find(|template| template.name == found.template);
     let disk = disk.map_or(0, |template| template.disk_mib << 20);
@@ -48,9 +44,9 @@ pub(super) async fn answer(front: &Front, caller: &Caller, id: &str, query: &str
                 "cpuUsedPct": used,
                 "memUsed": point.memory_bytes,
                 "memTotal": found.limits.memory_bytes,
-                // The guest alone knows either, and is not asked: docs/guides/e2b.md says so.
+                // The guest alone knows, and is not asked: docs/guides/e2b.md says so.
                 "memCache": 0,
-                "diskUsed": 0,
+                "diskUsed": point.disk_bytes,
                 "diskTotal": disk,
             }));
         }

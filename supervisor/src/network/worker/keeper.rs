@@ -22,7 +22,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::control::Control;
 use super::order::{Answer, Order};
-use super::running::{Over, Running, late};
+use super::running::{Over, RunningWorker, late};
 use super::user;
 use crate::host::process::{ProcessSpec, SpawnError, spawn};
 use crate::network::cassette::CassetteError;
@@ -229,7 +229,7 @@ impl Keeper {
         }
     }
 
-    async fn keep(mut self, mut started: Result<Running, WorkerError>, mut first: Option<Wish>) {
+    async fn keep(mut self, mut started: Result<RunningWorker, WorkerError>, mut first: Option<Wish>) {
         let mut pause = PAUSE.0;
         loop {
             let begun = Instant::now();
@@ -266,7 +266,7 @@ impl Keeper {
         }
     }
 
-    async fn start(&self) -> Result<Running, WorkerError> {
+    async fn start(&self) -> Result<RunningWorker, WorkerError> {
         let (trusted, cassettes) =
             self.egress.hand_over(user::group()).map_err(WorkerError::Cassettes)?.unzip();
         let (ours, theirs) = UnixStream::pair().map_err(WorkerError::Channel)?;
@@ -300,11 +300,11 @@ impl Keeper {
             }
         }
         self.shared.pid.store(process.identity().pid, Relaxed);
-        Ok(Running::new(process, control, secrets))
+        Ok(RunningWorker::new(process, control, secrets))
     }
 
     /// Passes on what is wished for until the worker is over.
-    async fn serve(&mut self, running: &mut Running, first: Option<Wish>) -> Over {
+    async fn serve(&mut self, running: &mut RunningWorker, first: Option<Wish>) -> Over {
         if let Some(wish) = first
             && let Err(over) = running.follow(wish).await
         {

@@ -19,7 +19,7 @@ use crate::network::intercept::Interception;
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// A worker that was set up.
-pub(super) struct Running {
+pub(super) struct RunningWorker {
     pub(super) process: Process,
     pub(super) control: Control,
     /// Changes with the gateway's secrets.
@@ -44,7 +44,7 @@ pub(super) enum Over {
     Nonsense { nonsense: String },
 }
 
-impl Running {
+impl RunningWorker {
     pub(super) fn new(process: Process, control: Control, secrets: watch::Receiver<u64>) -> Self {
         Self { process, control, secrets, told: HashSet::new(), numbers: 0, asked: HashMap::new() }
     }

@@ -277,6 +277,17 @@ class Tables(Case):
         self.assertEqual(pairs, {("customers.csv:id", "orders.jsonl:customer_id"), ("customers.csv:mail", "orders.jsonl:mail")})
         self.assertIn("may belong together", text)
 
+    def test_columns_of_records_in_arrays_below_keys_are_compared_and_a_wide_file_leaves_the_others_theirs(self):
+        self.write("customers.csv", "id,mail\n" + "".join(f"{n},m{n}@x.org\n" for n in range(5000)))
+        wide = {f"w{n}": {f"x{m}": m for m in range(30)} for n in range(30)}
+        rows = [{"customer_id": n * 7919 % 5000, "to": [{"mail": f"m{n % 500}@x.org"}], **(wide if n < 2 else {})} for n in range(6000)]
+        self.write("orders.json", json.dumps({"version": 1, "rows": rows}))
+        for paths in (("customers.csv", "orders.json"), ("orders.json", "customers.csv")):
+            _, structure = self.ask(*paths)
+            pairs = {frozenset((join["left"], join["right"])) for join in structure["joins"]}
+            self.assertEqual(pairs, {frozenset(("customers.csv:id", "orders.json:rows[].customer_id")),
+                                     frozenset(("customers.csv:mail", "orders.json:rows[].to[].mail"))})
+
 
 class Odd(Case):
     def test_what_is_empty_binary_or_no_text(self):
@@ -366,7 +377,7 @@ class Loader(Case):
         self.write("a.json", json.dumps([{"n": n, "s": "x" * (n % 50)} for n in range(50_000)]))
         self.write("b.csv", "n,s\n" + "".join(f"{n},x\n" for n in range(1000)))
         self.write("c.jsonl", '{"n": 1}\n' * 1000)
-        self.write("d.json", '{"one": [' + "1," * 1_000_000 + "1]}")
+        self.write("d.json", json.dumps({"one": "x" * 2_000_000}))
         self.ask("a.json", "b.csv", "c.jsonl", "d.json", loader="load_data.py")
         out, err = self.load(
             "import load_data\nload_data.SHARE = 0\nload_data.LONGEST = 1 << 20\n"
@@ -376,6 +387,88 @@ class Loader(Case):
         self.assertIn("[50000, 1000, 1000, 50000] 10 {'n': '0', 's': 'x'}", out)
         self.assertIn("one record is longer", out)
         self.assertEqual(err.count("is NOT loaded"), 4)
+
+    def records(self, name, content, code="", share=0):
+        """What a program prints of a file: the data, and what is said on both outputs."""
+        self.write(name, content)
+        self.ask(name, loader="load_data.py")
+        return self.load(f"import load_data as l, json\nl.SHARE = {share}\nname, = l.DATASETS\ndata = l.load(name)\n"
+                         f"{code or 'print(json.dumps(list(data)))'}")
+
+    def test_records_of_an_array_below_keys_come_one_by_one_where_the_document_does_not_fit(self):
+        rows = [{"id": n, "text": "]}" * (n % 5)} for n in range(30_000)]
+        before = {"long": "\u00e4\\\"]" * 300_000, "list": [[n, [n]] for n in range(60_000)], "none": [], "at": {"rows": [1]}}
+        keys = ['a"b', "c.d", "\u20ac \U0001f600", "\\\n\ud800", ""]
+        nested = rows
+        for key in reversed(keys):
+            nested = {"": {key: []}, key: nested} if key else {key: nested}
+        for name, document, packed in (
+            ("meta.json", {"meta": {"n": 1}, "rows": rows, "end": [1]}, False),
+            ("before.json", {**before, "rows": rows * 3}, False), ("before.json.gz", {**before, "rows": rows * 3}, True),
+            ("nested.json", nested, False), ("arrays.json", {"rows": [[row["id"], []] for row in rows]}, False),
+        ):
+            text = json.dumps(document, ensure_ascii=name == "nested.json").encode()
+            out, err = self.records(name, gzip.compress(text) if packed else text)
+            expected = document.get("rows", rows)
+            # Not `assertEqual`, which would look for what differs for hours.
+            self.assertTrue(json.loads(out.splitlines()[-1]) == expected, name)
+            self.assertIn("is NOT loaded: it is an iterator over ", err)
+            if "rows" in document:
+                self.assertIn(f"rows[], about {len(expected):,}, read while", out)
+        out, _ = self.records("two.json", json.dumps({"a": rows, "b": {"c": rows[:9]}}),
+                              "print(json.dumps([len(list(data)), *data.below('b', 'c')]))\nl.listed()\n"
+                              "try: list(data.below('b'))\nexcept LookupError as error: print(error)")
+        self.assertIn(json.dumps([len(rows), *rows[:9]]), out)
+        self.assertIn("two: JSON, 30,000 records in a[], at most ", out)
+        self.assertIn("OVER BUDGET: comes as an iterator over a[]: ", out)
+        self.assertIn("there is no array b[]", out)
+
+    def test_a_number_is_whole_wherever_a_read_ends(self):
+        for inside in range(1, 6):
+            out, _ = self.records("a.json", "[" + " " * ((1 << 20) - 1 - inside) + "25e+1, 3]")
+            self.assertEqual(json.loads(out.splitlines()[-1]), [250.0, 3], inside)
+
+    def test_what_is_no_array_of_records_stays_a_document_and_a_broken_one_ends_where_it_breaks(self):
+        for document in ({}, {"rows": []}, {"a": {"b": 1}, "tags": ["x"], "c": 1, "d": 2}):
+            out, _ = self.records("a.json", json.dumps(document))
+            self.assertEqual(json.loads(out.splitlines()[-1]), [document])
+        text = '{"n": 1, "rows": [' + ", ".join('{"id": 1}' for _ in range(200)) + "]}"
+        for end in (text[:-20], text[:-2] + "}}", text[:-2] + ", nope]}"):
+            out, err = self.records("b.json", end, "print(len(list(data)))")
+            self.assertIn(int(out.split()[-1]), (198, 200))
+            self.assertIn("broken after this record", err)
+        out, _ = self.records("c.json", "[1, 2]\n[3]")
+        self.assertEqual(json.loads(out.splitlines()[-1]), [[1, 2], [3]])
+
+    def test_no_record_takes_more_than_the_memory_that_may_be_used(self):
+        count = "l.free_memory = lambda: 32 << 20\ntry: print(sum(1 for _ in data))\nexcept MemoryError as error: print(error)"
+        for name, form in (("a.json", '{"rows": [{"a": "%s"}]}'), ("b.jsonl", '{"a": "%s"}\n{"a": 1}\n')):
+            out, _ = self.records(name, form % ("x" * 4_000_000), "l.SHARE = 0.5\n" + count)
+            self.assertIn("one record is longer than 2,097,152 characters", out, name)
+            out, _ = self.records(name, form % ("x" * 4_000_000), "l.SHARE = 2\n" + count)
+            self.assertEqual(out.split()[-1], str(form.count('"a"')), name)
+
+    def test_columns_are_named_with_their_types_when_a_dataset_is_loaded(self):
+        wide = {f"k{n}": n for n in range(12)}
+        for share, name, content, said in (
+            (1, "a.json", '[{"id": 1, "unit price": null}, {"id": "x", "unit price": 2.5}, 3]', "  id: int or str, 'unit price': None or float\n"),
+            (1, "b.json", '{"meta": {}, "rows": [1]}', "b: dict, 2 long, from "),
+            (1, "b.json", '{"meta": {}, "rows": [1]}', "  meta: dict, rows: list\n"),
+            (1, "c.jsonl", json.dumps(wide) + "\n{}\n", "k8: int, k9: int, and 2 more\n"),
+            (0, "c.jsonl", json.dumps(wide) + "\n{}\n", "k8: int, k9: int, and 2 more\n"),
+            (0, "d.csv", "n,s\n1,x\n", "  n: str, s: str\n"),
+            (0, "e.json", '{"rows": [{"x\\u001b[2J' + "y" * 90 + '": true}]}', "  'x\\x1b[2J" + "y" * 54 + "…': bool\n"),
+        ):
+            out, _ = self.records(name, content, "pass", share)
+            self.assertIn(said, out)
+        for content in ("[]", "[1, 2]", "{}"):
+            out, _ = self.records("f.json", content, "pass", 1)
+            self.assertEqual(out.count("\n"), 1, out)
+        with sqlite3.connect("g.db") as database:
+            database.execute("create table t (x)")
+        database.close()
+        self.ask("g.db", loader="load_data.py")
+        self.assertIn("  t: table\n", self.load("from load_data import g")[0])
 
     def test_a_place_that_cannot_be_written_is_an_error(self):
         self.write("a.json", "[1]")

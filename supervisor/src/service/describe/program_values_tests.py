@@ -74,6 +74,8 @@ class Load(Real, Loader):
                            "print(orders.shape, orders.price.sum(), list(stock), stock['Stock'].shape)")
         self.assertIn("(300, 8) 11137.5 ['Stock', 'Notes'] (41, 5)", out)
         self.assertIn("orders: DataFrame, 300 long, from ", out)
+        self.assertIn("  customer_id: int32, ", out)
+        self.assertIn("  Stock: DataFrame, Notes: DataFrame\n", out)
 
     def test_parquet_and_excel_that_do_not_fit_are_iterators_and_loudly(self):
         self.ask(".", loader="load_data.py")
@@ -89,6 +91,8 @@ class Load(Real, Loader):
             "print(len(orders.sample(10)), len(rows), len(list(stock['Stock'])), list(stock['Notes']))")
         self.assertIn("10 41 41 []", out)
         self.assertEqual(err.count("is NOT loaded"), 2)
+        self.assertIn("  customer_id: int, day: date, ", out)
+        self.assertIn("  Stock: Records, Notes: Records\n", out)
         self.assertIn("stock is NOT loaded: it is a dictionary of its sheets", err)
         self.assertIn("`for record in stock['Stock']`", err)
 

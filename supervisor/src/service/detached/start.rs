@@ -7,6 +7,7 @@ use super::job::{Job, JobView, Started};
 use crate::agent::TerminalSize;
 use crate::service::call::Call;
 use crate::service::caller::{Caller, Scope};
+use crate::service::create::check_memory;
 use crate::service::error::ServiceError;
 use crate::service::program::{ExecuteSpec, Input};
 use crate::service::registry::Service;
@@ -76,6 +77,7 @@ impl Service {
         let sandbox = self.alive(caller, sandbox)?;
         let DetachedSpec { program: spec, input, terminal, tag, hidden } = spec;
         sandbox.check_user(caller, spec.user)?;
+        check_memory(spec.memory_bytes, sandbox.facts.limits.memory_bytes)?;
         let mut request = spec.detached_request(self.config(), &input, terminal)?;
         let length = tag.as_deref().map_or(0, str::len);
         ServiceError::bound("the length of the tag", length as u64, MAX_TAG as u64)?;

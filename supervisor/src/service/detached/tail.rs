@@ -43,7 +43,7 @@ pub(super) struct Counts {
 pub(super) enum Next {
     /// So much is no longer here.
     Missed(Counts),
-    /// This.
+    /// The next bytes of a stream.
     Piece(OutputStream, Bytes),
 }
 

@@ -1,6 +1,8 @@
 //! What went wrong in code of a context, in the same codes as for executions. Code of a context has no exit code and no
 //! agent that reads its words: its program says the name of the error and its message. Pure.
 
+use rekindle_protocol::failure;
+
 use super::{Category, Diagnosis, Guess, diagnose};
 use crate::agent::{DiagnosisKind, Finished, GuessLanguage, Outcome, Output, Usage};
 use crate::host::untrusted::printable;
@@ -11,8 +13,6 @@ use crate::service::interpreter::{CodeError, CodeLanguage};
 const MAX: usize = 256;
 /// What a shell adds to the number of the signal that ended its program.
 const SIGNALED: u8 = 128;
-/// Python's numbers of errors that mean that something is not allowed.
-const DENIED: [&str; 3] = ["[Errno 1]", "[Errno 13]", "[Errno 30]"];
 
 /// What went wrong in code that failed. `printed` is the end of what it printed to standard error.
 pub(in crate::service) fn diagnose_code(
@@ -58,36 +58,26 @@ fn guess(kind: DiagnosisKind, subject: &str, message: &str, language: Option<Gue
 }
 
 fn python(CodeError { name, value, .. }: &CodeError) -> Guess {
-    use DiagnosisKind as Kind;
-    let of = |kind, subject| guess(kind, subject, value, Some(GuessLanguage::Python));
-    match name.as_str() {
-        "ModuleNotFoundError" => of(Kind::MissingModule, quoted(value).unwrap_or(value)),
-        "SyntaxError" | "IndentationError" | "TabError" => of(Kind::SyntaxError, name),
-        "MemoryError" => of(Kind::OutOfMemory, name),
-        "PermissionError" | "OSError" if DENIED.iter().any(|number| value.starts_with(number)) => {
-            of(Kind::PermissionDenied, quoted(value).unwrap_or_default())
-        }
-        _ => of(Kind::UncaughtException, name),
-    }
+    let (kind, subject) = failure::python(name, value);
+    guess(known(kind), subject, value, Some(GuessLanguage::Python))
 }
 
 fn node(CodeError { name, value, traceback, .. }: &CodeError) -> Guess {
-    use DiagnosisKind as Kind;
-    let of = |kind, subject| guess(kind, subject, value, Some(GuessLanguage::Node));
-    let begins = |words: &[&str]| words.iter().any(|words| value.starts_with(words));
-    if begins(&["Cannot find module", "Cannot find package"]) {
-        of(Kind::MissingModule, quoted(value).unwrap_or(value))
-    } else if let Some(module) = value.strip_prefix("No such built-in module: ") {
-        of(Kind::MissingModule, module)
-    } else if begins(&["EACCES: ", "EPERM: ", "EROFS: "]) {
-        of(Kind::PermissionDenied, quoted(value).unwrap_or_default())
-    } else if name == "SyntaxError" {
-        of(Kind::SyntaxError, name)
-    } else if name == "Error" && traceback.is_empty() {
-        // What is no Error has no stack.
-        of(Kind::UncaughtException, "thrown value")
-    } else {
-        of(Kind::UncaughtException, name)
+    let (kind, subject) = failure::node(name, value);
+    // What is no Error has no stack.
+    let thrown = kind == failure::Kind::Other && name == "Error" && traceback.is_empty();
+    let subject = if thrown { "thrown value" } else { subject };
+    guess(known(kind), subject, value, Some(GuessLanguage::Node))
+}
+
+/// The kind as executions have it.
+fn known(kind: failure::Kind) -> DiagnosisKind {
+    match kind {
+        failure::Kind::MissingModule => DiagnosisKind::MissingModule,
+        failure::Kind::SyntaxError => DiagnosisKind::SyntaxError,
+        failure::Kind::PermissionDenied => DiagnosisKind::PermissionDenied,
+        failure::Kind::OutOfMemory => DiagnosisKind::OutOfMemory,
+        failure::Kind::Other => DiagnosisKind::UncaughtException,
     }
 }
 
@@ -114,11 +104,6 @@ fn bash(CodeError { name, value, .. }: &CodeError, printed: &str) -> Option<Gues
 fn last<'a>(printed: &'a str, endings: &[&str]) -> Option<&'a str> {
     let about = |line: &'a str| endings.iter().find_map(|ending| line.strip_suffix(ending));
     printed.lines().rev().find_map(about)?.rsplit(": ").next()
-}
-
-/// The first words in quotation marks.
-fn quoted(text: &str) -> Option<&str> {
-    ['\'', '"'].into_iter().find_map(|mark| text.split(mark).nth(1))
 }
 
 fn nothing() -> Output {

@@ -30,6 +30,8 @@ pub struct SandboxUsage {
     pub executions: u64,
     /// The machine's control group.
     pub machine: cgroup::Usage,
+    /// What its disk takes on the host; not known where it cannot be looked at.
+    pub disk_bytes: Option<u64>,
     /// Bytes uploaded.
     pub bytes_in: u64,
     /// Bytes downloaded and printed.

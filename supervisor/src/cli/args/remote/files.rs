@@ -104,6 +104,6 @@ pub struct MvOptions {
 
 /// `755` or `0755`.
 fn permissions(text: &str) -> Result<u32, String> {
-    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| (1..=0o7777).contains(mode));
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
     mode.ok_or_else(|| "permissions are needed in octal digits, such as 755".into())
 }

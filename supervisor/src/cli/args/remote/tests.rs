@@ -75,7 +75,7 @@ fn what_cannot_go_together_is_refused() {
         &["kill", "a"],
         &["mkdir", "a"],
         &["mkdir", "a", "d", "--mode", "9"],
-        &["mkdir", "a", "d", "--mode", "0"],
+        &["mkdir", "a", "d", "--mode", "10000"],
         &["mv", "a", "b"],
         &["watch", "-r"],
         &["watch", "a", "d", "--existing"],

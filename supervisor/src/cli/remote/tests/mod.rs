@@ -166,6 +166,7 @@ async fn directories_are_made_files_moved_and_changes_shown() {
     let words = ["mkdir", "aa", "a/b", "--mode", "0750", "--no-clobber", "--user", "root", "--json"];
     assert_eq!(run(&server, &words).await.expect("made"), 0);
     assert_eq!(run(&server, &["mkdir", "aa", "c"]).await.expect("made"), 0);
+    assert_eq!(run(&server, &["mkdir", "aa", "e", "--mode", "0"]).await.expect("made"), 0);
     assert_eq!(run(&server, &["mv", "aa", "a/b", "d", "--no-clobber"]).await.expect("moved"), 0);
     for words in [&["watch", "aa", "a", "-r", "--json"][..], &["watch", "aa", "a"]] {
         let error = run(&server, words).await.expect_err("the watch ends");
@@ -173,7 +174,7 @@ async fn directories_are_made_files_moved_and_changes_shown() {
     }
     let state = server.state.lock().expect("state");
     let made: Vec<_> = state.made.iter().map(|made| (&made.path[..], made.mode, &made.user[..])).collect();
-    assert_eq!(made, [(&b"a/b"[..], 0o750, "root"), (&b"c"[..], 0, "")]);
+    assert_eq!(made, [(&b"a/b"[..], Some(0o750), "root"), (&b"c"[..], None, ""), (&b"e"[..], Some(0), "")]);
     assert!(state.made[0].must_not_exist && !state.made[1].must_not_exist);
     let [moved] = &state.moved[..] else { panic!("{:?}", state.moved) };
     assert_eq!((&moved.from[..], &moved.to[..], moved.must_not_exist), (&b"a/b"[..], &b"d"[..], true));

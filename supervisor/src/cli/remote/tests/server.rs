@@ -239,7 +239,12 @@ impl Files for Fake {
         let mut state = self.0.lock().expect("state");
         state.uploads.push(complete);
         let sha256 = Bytes::copy_from_slice(&Sha256::digest(&content));
-        let info = FileInfo { size: content.len() as u64, mode: file.mode, sha256, ..FileInfo::default() };
+        let info = FileInfo {
+            size: content.len() as u64,
+            mode: file.mode.unwrap_or(0o644),
+            sha256,
+            ..FileInfo::default()
+        };
         if complete {
             state.files.insert(file.path, content.into());
         }

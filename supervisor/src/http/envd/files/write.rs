@@ -103,8 +103,14 @@ async fn take(
     let path = user.path(path)?;
     let packed = parts.headers.contains_key(CONTENT_ENCODING);
     let length = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let size = length.filter(|_| !packed);
+    let most = front.service.config().max_upload_bytes;
+    if size.is_some_and(|size| size > most) {
+        let what = format!("a file may have {most} bytes here");
+        return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, what).into());
+    }
     let source = content(parts, body)?;
-    Ok(vec![target.upload(&path, length.filter(|_| !packed), source).await?])
+    Ok(vec![target.upload(&path, size, source).await?])
 }
 
 /// Where files go.

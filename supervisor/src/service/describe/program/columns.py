@@ -15,8 +15,8 @@ class Values:
 
     __slots__ = (
         "count", "nulls", "trues", "bools", "ints", "floats", "low", "high", "strings", "shortest", "longest",
-        "distinct", "dates", "first", "last", "examples", "lists", "least", "most", "items", "objects", "fields",
-        "others", "other_keys", "blobs", "sketch", "deeper",
+        "characters", "distinct", "dates", "first", "last", "examples", "lists", "least", "most", "items", "objects",
+        "fields", "others", "other_keys", "blobs", "sketch", "deeper",
     )
 
     def __init__(self, sketched=False):
@@ -28,6 +28,8 @@ class Values:
         self.examples = []
         self.fields = {}
         self.deeper = False
+        # Of arrays that do not fit into a window.
+        self.characters = 0
         self.sketch = Sketch() if sketched else None
 
     def child(self):

@@ -35,6 +35,8 @@ LONGEST_LINE = 16 << 20
 DEEPEST = 64
 # Keys of one object that are told apart; more make it a map.
 MOST_FIELDS = 200
+# Columns that are compared to find what belongs together.
+MOST_COLUMNS = 160
 # Values of a column that are told apart.
 MOST_DISTINCT = 1000
 # Characters of a key, and of a value that is shown.

@@ -91,7 +91,7 @@ def json_string(text, values):
 
 def json_array(text, values, depth):
     values.count += 1
-    items, length = values.elements(), 0
+    items, length, start = values.elements(), 0, text.passed + text.at
     text.at += 1
     if skip_space(text) == "]":
         text.at += 1
@@ -111,6 +111,7 @@ def json_array(text, values, depth):
                 more = separated(text, "]")
     finally:
         values.end_lists([length])
+        values.characters += text.passed + text.at - start
 
 
 def json_object(text, values, depth):

@@ -96,7 +96,8 @@ def has_lines(start):
 
 
 def columns_of(files):
-    """The columns that records of files may be joined by: name of the file, of the column, and its values."""
+    """The columns that records of files may be joined by: name of the file, of the column, and its values. Those of
+    elements of an array have its name with brackets."""
     found = []
     for about in files:
         sources = [(about["path"], about["values"])] if about.get("values") is not None else []
@@ -104,15 +105,23 @@ def columns_of(files):
             if table.get("values") is not None:
                 sources.append((f"{about['path']}:{table['name']}", table["values"]))
         for where, values in sources:
-            todo = [("", record_values(values))]
+            own = []
+            found.append(own)
+            todo = [("", record_values(values), 0)]
             while todo:
-                prefix, values = todo.pop(0)
+                prefix, values, depth = todo.pop(0)
                 for name, child in itertools.islice(values.fields.items(), 40):
-                    if child.objects and prefix.count(".") < 2:
-                        todo.append((f"{prefix}{name}.", child))
+                    if child.objects and depth < 2:
+                        todo.append((f"{prefix}{name}.", child, depth + 1))
+                    if child.items is not None and child.items.objects and depth < 2:
+                        todo.append((f"{prefix}{name}[].", child.items, depth + 1))
                     if child.sketch is not None and child.sketch.seen > 1 and (child.strings or child.ints):
-                        found.append((where, prefix + name, child))
-    return found[:160]
+                        own.append((where, prefix + name, child))
+    # As many of each as there is room for: a wide file leaves the others theirs.
+    most = max(map(len, found), default=0)
+    while most > 1 and sum(min(len(own), most) for own in found) > MOST_COLUMNS:
+        most -= 1
+    return [column for own in found for column in own[:most]][:MOST_COLUMNS]
 
 
 def related(one, other):

@@ -166,9 +166,22 @@
 
   const thrown = (value) => ({ thrown: value });
 
+  // A class that sets no name has the one it inherits: its own says more.
+  function nameOf(error) {
+    const set = [error, Object.getPrototypeOf(error)].some((each) => each && Object.hasOwn(each, 'name'));
+    return (!set && error.constructor?.name) || error.name || 'Error';
+  }
+
+  const HIDDEN = '<an error that cannot be shown>';
+
+  // Whatever is thrown ends its run: also what throws when it is looked at.
   function failure(error) {
+    try { return described(error); } catch { return { type: 'error', name: 'Error', value: HIDDEN, traceback: '' }; }
+  }
+
+  function described(error) {
     const value = error && typeof error === 'object' && 'thrown' in error ? error.thrown : error;
-    const text = (each) => { try { return String(each); } catch { return '<an error that cannot be shown>'; } };
+    const text = (each) => { try { return String(each); } catch { return HIDDEN; } };
     if (!(value instanceof Error) && !(value && typeof value.stack === 'string')) {
       return { type: 'error', name: 'Error', value: text(util.inspect(value)).slice(0, LARGEST >> 3), traceback: '' };
     }
@@ -176,8 +189,7 @@
     // Below the code's own frames are those of this program.
     const end = stack.findIndex((line) => /__rekindle_box|\[eval|node:inspector/.test(line));
     const traceback = (end > 0 ? stack.slice(0, end) : stack).join('\n');
-    const name = value.name || value.constructor?.name || 'Error';
-    return { type: 'error', name: text(name), value: text(value.message).slice(0, LARGEST >> 3), traceback: traceback.slice(0, LARGEST >> 3) };
+    return { type: 'error', name: text(nameOf(value)), value: text(value.message).slice(0, LARGEST >> 3), traceback: traceback.slice(0, LARGEST >> 3) };
   }
 
   async function forms(value) {

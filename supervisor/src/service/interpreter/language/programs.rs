@@ -159,6 +159,12 @@ fn javascript_remembers_shows_fails_and_waits() {
         "throw 'no error'",
         "syntax error",
         "undefined",
+        "class TooLarge extends RangeError {}; const failed = new TooLarge('l'); throw failed",
+        "class Late extends TooLarge {}; await Promise.reject(new Late('m'))",
+        "throw Object.assign(new TooLarge('n'), { name: 'Named' })",
+        "class Wrong extends Error { get name() { return 'WrongInput' } }; throw new Wrong('o')",
+        "throw new DOMException('p', 'TimeoutError')",
+        "throw new Proxy({}, { get() { throw 1 }, has() { throw 2 }, getPrototypeOf() { throw 3 } })",
     ] {
         let env: &[_] = if node.runs == 0 { &[("WORD", "there")] } else { &[] };
         node.ask(code, env);
@@ -171,6 +177,11 @@ fn javascript_remembers_shows_fails_and_waits() {
     assert_eq!(told[4].error(), Some(("Error", "'no error'")));
     assert_eq!(told[5].error().map(|error| error.0), Some("SyntaxError"));
     assert!(told[6].form("text").is_empty());
+    let errors: Vec<_> = told[7..].iter().filter_map(Told::error).collect();
+    let named =
+        [("TooLarge", "l"), ("Late", "m"), ("Named", "n"), ("WrongInput", "o"), ("TimeoutError", "p")];
+    assert_eq!(errors[..5], named, "by their class, where it has no other name");
+    assert_eq!(errors[5..], [("Error", "<an error that cannot be shown>")], "its run ends, too");
 }
 
 #[test]

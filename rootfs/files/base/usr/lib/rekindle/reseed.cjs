@@ -4,7 +4,7 @@
 // the agent sends it a signal, and it reseeds and says so by removing its registration.
 //
 // By then the clock has jumped, so OpenSSL reseeds itself on its next use. What is left are the
-// random bytes Node keeps in stock, which are used up, and V8's generator, which cannot be
+// random bytes Node keeps in a buffer, which are used up, and V8's generator, which cannot be
 // reseeded and is replaced by one that draws from OpenSSL.
 'use strict';
 
