@@ -1,4 +1,5 @@
-"""Everything that this package sends and reads is in the description that the server serves, with its type."""
+"""Everything that this package sends and reads is in the description that the server serves, with its type; and everything
+in that is sent, but for what is listed here with a reason, and read."""
 
 from __future__ import annotations
 
@@ -6,12 +7,31 @@ import dataclasses
 import datetime as dt
 import enum
 import inspect
+from collections import defaultdict
 from typing import Any
 
 import pytest
 
 from rekindle import _async, _calls as c, _code, _errors, _sync, _types
-from rekindle._wire import camel, declared
+from rekindle._wire import REASON, camel, declared
+
+#: Methods that are not called, and why.
+NOT_CALLED = {
+    "Host/Status": "for operators: `rekindle status`",
+    "Host/Usage": "for operators: `rekindle usage`",
+}
+_INPUT = "a program that takes input is one of `start`, which has its input, signals and terminal in calls of their own"
+#: Fields of requests that are not sent, and why.
+NOT_SENT = {
+    "Code.plainInterpreter": "for measurements",
+    "ListSandboxesRequest.pageSize": "pages are put together here",
+    "ExecuteInput.stdin": _INPUT,
+    "ExecuteInput.stdinEnd": _INPUT,
+    "ExecuteInput.signal": _INPUT,
+    "ExecuteInput.resize": _INPUT,
+    "ExecuteStart.terminal": _INPUT,
+    "ExecuteStart.liveStdin": _INPUT,
+}
 
 EVERYTHING = {
     "template": "t", "ttl": 1.5, "idle_timeout": 2, "env": {"A": "b"}, "metadata": {"a": "b"}, "milli_cpus": 1,
@@ -33,7 +53,8 @@ def calls() -> list[c.Call[Any]]:
     e: Any = EVERYTHING
     return [
         c.create(e), c.get("s"), c.pause("s", True), c.resume("s"), c.destroy("s"), c.set_timeout("s", 1, 0, "pause_until_used"),
-        c.set_network("s", "n"), c.timeline("s", "t"), c.sandboxes({"a": "b"}, True, "p"), c.templates(),
+        c.set_network("s", "n"), c.timeline("s", "t"), c.sandboxes({"a": "b"}, True, "p"),
+        c.watch_sandboxes({"a": "b"}, True, "s"), c.templates(),
         c.execute(_sync.Result, "s", ["true"], o), c.execute(_sync.Result, "s", c.Code("node", "1"), o),
         c.execute_stream(_sync.Event, "s", "true", o), c.start("s", "true", o, True, (24, 80)), c.executions("s"),
         c.attach(_async.AsyncEvent, "s", "e", True), c.wait(_async.AsyncResult, "s", "e"), c.signal("s", "e", 9, True),
@@ -62,12 +83,16 @@ def test_every_call_is_in_the_list_above(monkeypatch: pytest.MonkeyPatch) -> Non
     assert verbs == made and len(verbs) > 30
 
 
-def fits(value: Any, field: dict[str, Any], told: dict[str, Any], where: str) -> None:
+#: The fields of each message that were sent.
+Sent = defaultdict[str, set[str]]
+
+
+def fits(value: Any, field: dict[str, Any], told: dict[str, Any], where: str, sent: Sent) -> None:
     """Checks one value of a request against its field."""
     kind, name = field["type"], field.get("typeName", "").lstrip(".")
     if field["label"] == "LABEL_REPEATED" and isinstance(value, list):
         for one in value:
-            fits(one, {**field, "label": ""}, told, where)
+            fits(one, {**field, "label": ""}, told, where, sent)
     elif kind == "TYPE_MESSAGE" and name == "google.protobuf.Duration":
         assert isinstance(value, str) and value.endswith("s"), where
     elif kind == "TYPE_MESSAGE" and name == "google.protobuf.Timestamp":
@@ -75,7 +100,7 @@ def fits(value: Any, field: dict[str, Any], told: dict[str, Any], where: str) ->
     elif kind == "TYPE_MESSAGE" and told["messages"][name].get("options", {}).get("mapEntry"):
         assert all(isinstance(k, str) and isinstance(v, str) for k, v in value.items()), where
     elif kind == "TYPE_MESSAGE":
-        message_fits(value, name, told)
+        message_fits(value, name, told, sent)
     elif kind == "TYPE_ENUM":
         assert value in told["enums"][name], where
     else:
@@ -83,23 +108,41 @@ def fits(value: Any, field: dict[str, Any], told: dict[str, Any], where: str) ->
         assert isinstance(value, right.get(kind, (int, str))), f"{where} is {kind}"
 
 
-def message_fits(value: dict[str, Any], name: str, told: dict[str, Any]) -> None:
-    by_json = {field["jsonName"]: field for field in told["messages"][name].get("field", [])}
+def fields(name: str, told: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The fields of a message by their names in JSON."""
+    return {field["jsonName"]: field for field in told["messages"][name].get("field", [])}
+
+
+def message_fits(value: dict[str, Any], name: str, told: dict[str, Any], sent: Sent) -> None:
+    by_json = fields(name, told)
+    sent[name].update(value)
     for key, one in value.items():
         assert key in by_json, f"{name} has no {key}"
-        fits(one, by_json[key], told, f"{name}.{key}")
+        fits(one, by_json[key], told, f"{name}.{key}", sent)
+
+
+def beyond(known: dict[str, set[str]], told: dict[str, Any]) -> set[str]:
+    """The fields that these messages have besides the known ones."""
+    names = {f"{name}.{field}" for name, own in known.items() for field in fields(name, told).keys() - own}
+    return {name.removeprefix("rekindle.v1.") for name in names}
 
 
 def test_every_request_is_one_that_the_server_knows(description: dict[str, Any]) -> None:
+    sent: Sent = defaultdict(set)
     for call in calls():
         method = description["methods"][call.method]
         streams = method.get("clientStreaming", False) or method.get("serverStreaming", False)
         assert isinstance(call, c.Stream) == streams, call.method
-        message_fits(call.message, method["inputType"].lstrip("."), description)
+        message_fits(call.message, method["inputType"].lstrip("."), description, sent)
     full = {camel(name) for name in EVERYTHING} - {"milliCpus", "memoryBytes", "pids"} | {"limits"}
     assert set(c.create(EVERYTHING).message) == full, "nothing that is asked for is left out"  # type: ignore[arg-type]
     for part in ({"chunk": "eA=="}, {"end": {}}):
-        message_fits(part, "rekindle.v1.UploadFileRequest", description)
+        message_fits(part, "rekindle.v1.UploadFileRequest", description, sent)
+    assert beyond(sent, description) == set(NOT_SENT)
+
+
+def test_every_method_is_called(description: dict[str, Any]) -> None:
+    assert set(description["methods"]) - {call.method for call in calls()} == set(NOT_CALLED)
 
 
 def test_every_answer_is_read_as_the_server_has_it(description: dict[str, Any]) -> None:
@@ -109,23 +152,29 @@ def test_every_answer_is_read_as_the_server_has_it(description: dict[str, Any]) 
     read.remove(_code.CodeRun)
     read += [_sync.Result, _sync.Event, _async.AsyncResult, _async.AsyncEvent]
     assert len(read) > 20
+    known: dict[str, set[str]] = {}
     for cls in read:
-        fields = {field["name"]: field for field in description["messages"][cls.MESSAGE].get("field", [])}
+        by_json = fields(cls.MESSAGE, description)
+        known[cls.MESSAGE] = {camel(name) for _, name, _ in declared(cls)}
         for own, name, kind in declared(cls):
             where = f"{cls.__name__}.{own.name}"
-            assert name in fields, f"{where}: {cls.MESSAGE} has no {name}"
-            field = fields[name]
-            assert field["jsonName"] == camel(name), where
+            assert camel(name) in by_json, f"{where}: {cls.MESSAGE} has no {name}"
+            field = by_json[camel(name)]
+            assert field["name"] == name, where
             assert field["type"] == kind.proto, where
             assert (field["label"] == "LABEL_REPEATED") == kind.repeated, where
             if kind.type_name and kind.type_name != "*":
                 assert field["typeName"] == f".{kind.type_name}", where
-            if kind.proto == "TYPE_ENUM":
-                known = description["enums"][kind.type_name]
-                values = {value.removeprefix(known[0].removesuffix("UNSPECIFIED")) for value in known[1:]}
+            if kind.type_name.startswith("rekindle.") and kind.proto == "TYPE_MESSAGE":
+                # One that only says that it is there has nothing in it.
+                known.setdefault(kind.type_name, set())
+            if kind.proto == "TYPE_ENUM" and kind is not REASON:
+                unset, *others = description["enums"][kind.type_name]
+                values = {value.removeprefix(unset.removesuffix("UNSPECIFIED")) for value in others}
                 wanted = str(own.type).split(" ")[0]
                 python: type[enum.Enum] = next(getattr(one, wanted) for one in modules if hasattr(one, wanted))
                 assert {value.value for value in python} == values, where
+    assert beyond(known, description) == set(), "every field of an answer is read"
 
 
 def test_every_answer_is_the_one_of_its_call(description: dict[str, Any]) -> None:
@@ -139,3 +188,8 @@ def test_every_answer_is_the_one_of_its_call(description: dict[str, Any]) -> Non
 def test_every_reason_has_its_exception(description: dict[str, Any]) -> None:
     known = description["enums"]["rekindle.v1.ErrorReason"]
     assert set(_errors.REASONS) == {name.removeprefix("ERROR_REASON_") for name in known[1:]}
+
+
+def test_every_error_is_read_as_the_server_has_it(description: dict[str, Any]) -> None:
+    known = {"rekindle.v1.ErrorDetail": {"reason", "retryable", "retryAfter", "hint", "end"}}
+    assert beyond(known, description) == set()

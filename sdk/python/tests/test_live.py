@@ -99,6 +99,56 @@ def test_a_program_is_followed_and_dies_with_its_reader(client: Client) -> None:
             time.sleep(0.02)
 
 
+def test_what_a_program_did_on_the_network_is_told(client: Client) -> None:
+    [policy] = client.networks()
+    assert (policy.name, policy.everything, policy.rules) == ("build", False, ["tcp echo.example.com:7"])
+    with Sandbox(client=client, network=policy.name) as sandbox:
+        assert sandbox.execute("echo hi").network.connections == 0
+        ran = sandbox.execute("connect echo.example.com 7 hello; connect evil.example 443 hello")
+        network = ran.network
+        assert (network.connections, network.denied, network.failed) == (2, 1, 0)
+        assert (network.bytes_up, network.bytes_down) == (6, 6)
+        assert [(denial.reason, denial.host, denial.port) for denial in network.denials] == [("not_allowed", "evil.example", 443)]
+        assert ran.diagnosis is not None and ran.diagnosis.kind == "network_denied"
+        usage = sandbox.info().usage
+        assert (usage.connections, usage.connections_denied) == (2, 1)
+        assert (usage.network_bytes_up, usage.network_bytes_down) == (6, 6)
+        assert [(one.host, one.denied is not None) for one in sandbox.connections()] == [
+            ("echo.example.com", False),
+            ("evil.example", True),
+        ]
+
+
+def test_a_sandbox_is_followed_from_its_start_to_its_end(client: Client) -> None:
+    rules = client.rules()
+    assert 0 < rules.ttl <= rules.max_ttl and 0 < rules.execute_timeout <= rules.max_execute_timeout
+    [template] = client.templates()
+    assert template.is_default and template.root_allowed
+    with Sandbox(client=client, metadata={"test": "watch"}) as sandbox:
+        start = sandbox.info().start
+        assert start.kind is not None and start.total >= sum(stage.duration for stage in start.stages) > 0
+        events = client.watch({"test": "watch"}, include_existing=True)
+        first = next(events)
+        assert (first.kind, first.sandbox.id) == (rekindle.SandboxEventKind.EXISTING, sandbox.id)
+        sandbox.pause()
+        assert next(events).kind is rekindle.SandboxEventKind.PAUSED
+        sandbox.resume()
+        assert next(events).sandbox.state is rekindle.SandboxState.RUNNING
+        with pytest.raises(rekindle.NotFoundError):
+            sandbox.read_file("nothing")
+        outcomes = [(entry.call, entry.outcome.done, entry.outcome.error) for entry in sandbox.timeline().entries]
+        assert outcomes == [
+            ("create", True, None),
+            ("pause", True, None),
+            ("resume", True, None),
+            ("download", False, "NOT_FOUND"),
+        ]
+    last = next(events)
+    assert last.kind is rekindle.SandboxEventKind.ENDED and last.at is not None
+    assert last.sandbox.end is not None and last.sandbox.end.reason is rekindle.EndReason.DESTROYED
+    events.close()
+
+
 def test_files_go_there_and_back(client: Client, tmp_path: Path) -> None:
     content = bytes(range(256)) * 4000
     (tmp_path / "in").write_bytes(content)

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 import rekindle
-from rekindle import _code, _config, _types, _wire as w
+from rekindle import _calls, _code, _config, _types, _wire as w
 from rekindle._calls import CHUNK, Received
 from rekindle._errors import REASONS, error_of
 
@@ -309,6 +309,88 @@ def test_an_upload_is_as_long_as_it_says(size: int) -> None:
     assert sent[0] == sent[1]
 
 
+def test_an_execution_tells_what_it_did_on_the_network() -> None:
+    denial = {"reason": "not_allowed", "message": "no rule has it", "host": "evil.example", "port": 443, "rule": "tls *.org:443"}
+    sums = {"connections": "3", "denied": "1", "failed": "1", "bytesUp": "5000000000", "bytesDown": "7", "denials": [denial]}
+    finished = {"outcome": {"exitCode": 0}, "network": sums}
+    transport, _ = answering((200, finished), (200, {"outcome": {"exitCode": 0}}))
+    with rekindle.Client("https://h", transport=transport) as client:
+        network = client.sandbox("sb-1").execute("fetch").network
+        assert (network.connections, network.denied, network.failed) == (3, 1, 1)
+        assert (network.bytes_up, network.bytes_down) == (5_000_000_000, 7)
+        assert network.denials == [
+            rekindle.NetworkDenial("not_allowed", "no rule has it", "evil.example", 443, "tls *.org:443")
+        ]
+        quiet = client.sandbox("sb-1").execute("true").network
+        assert quiet == rekindle.ExecutionNetwork(0, 0, 0, 0, 0, []), "it did nothing there"
+
+
+def test_a_sandbox_tells_how_it_was_started_and_what_it_used() -> None:
+    stages = [{"name": "claim", "duration": "0.001s"}, {"name": "resume", "duration": "0.020s"}]
+    start = {"kind": "SANDBOX_START_KIND_PARKED", "queued": "0.5s", "stages": stages, "total": "0.521s"}
+    used = {
+        "executions": "2", "connections": "9", "connectionsDenied": "4", "networkBytesUp": "10",
+        "networkBytesDown": "5000000000", "networkRequests": "6", "gatewayRequests": "1", "gatewayCost": "3",
+    }  # fmt: skip
+    with sandbox_with(None, start=start, usage=used) as client:
+        info = client.sandbox("sb-1").info()
+    assert (info.start.kind, info.start.queued, info.start.total) == (rekindle.StartKind.PARKED, 0.5, 0.521)
+    assert [(stage.name, stage.duration) for stage in info.start.stages] == [("claim", 0.001), ("resume", 0.02)]
+    usage = info.usage
+    assert (usage.connections, usage.connections_denied, usage.network_requests) == (9, 4, 6)
+    assert (usage.network_bytes_up, usage.network_bytes_down) == (10, 5_000_000_000)
+    assert (usage.executions, usage.gateway_requests, usage.gateway_cost) == (2, 1, 3)
+
+
+def test_a_server_tells_what_holds_for_its_sandboxes() -> None:
+    rules = {
+        "ttl": "3600s", "maxTtl": "86400s", "executeTimeout": "60s", "maxExecuteTimeout": "600.5s", "outputLimit": 4000,
+        "maxOutputLimit": 1000000, "maxUploadBytes": "5000000000", "maxDownloadBytes": "1",
+    }  # fmt: skip
+    template = {"name": "python-node", "packages": ["pip:numpy 2.4.6", "node v24.19.0"], "rootAllowed": True}
+    networks = [{"name": "build", "rules": ["tls pypi.org:443"]}, {"name": "open", "everything": True}]
+    transport, seen = answering((200, {"templates": [template, {"name": "minimal"}], "networks": networks, "rules": rules}))
+    with rekindle.Client("https://h", transport=transport) as client:
+        large, minimal = client.templates()
+        assert (large.packages, large.root_allowed) == (["pip:numpy 2.4.6", "node v24.19.0"], True)
+        assert (minimal.packages, minimal.root_allowed) == ([], False)
+        build, everywhere = client.networks()
+        assert (build.name, build.everything, build.rules) == ("build", False, ["tls pypi.org:443"])
+        assert (everywhere.name, everywhere.everything, everywhere.rules) == ("open", True, [])
+        told = client.rules()
+        assert (told.ttl, told.max_ttl, told.idle_timeout) == (3600, 86400, None)
+        assert (told.execute_timeout, told.max_execute_timeout) == (60, 600.5)
+        assert (told.output_limit, told.max_output_limit) == (4000, 1_000_000)
+        assert (told.max_upload_bytes, told.max_download_bytes) == (5_000_000_000, 1)
+    assert {request.url.path for request in seen} == {"/rekindle.v1.Host/ListTemplates"}
+
+
+def test_what_became_of_a_call_is_told() -> None:
+    outcomes = [
+        {"done": {}},
+        {"execution": {"exitCode": 3}},
+        {"error": "ERROR_REASON_NOT_FOUND"},
+        {"error": "ERROR_REASON_NEW"},
+        {"end": "SANDBOX_END_REASON_VM_LOST"},
+        {"cancelled": {}},
+    ]
+    done, ran, failed, unknown, ended, cancelled = w.decode(
+        _types.Timeline, {"entries": [{"call": "execute", "outcome": outcome} for outcome in outcomes]}
+    ).entries
+    assert done.outcome == rekindle.TimelineOutcome(True, None, None, None, False)
+    assert ran.outcome.execution is not None and ran.outcome.execution.exit_code == 3 and not ran.outcome.done
+    assert (failed.outcome.error, unknown.outcome.error) == ("NOT_FOUND", "NEW"), "as errors have it in `reason`"
+    assert ended.outcome.end is rekindle.EndReason.VM_LOST
+    assert cancelled.outcome == rekindle.TimelineOutcome(False, None, None, None, True)
+    told = [{"running": {}}, {"outcome": {"signal": 9}}, {"error": "ERROR_REASON_VM_LOST"}]
+    transport, _ = answering((200, {"executions": told}))
+    with rekindle.Client("https://h", transport=transport) as client:
+        runs, killed, lost = client.sandbox("sb-1").executions()
+    assert (runs.running, runs.outcome, runs.error) == (True, None, None)
+    assert killed.outcome is not None and (killed.outcome.signal, killed.error) == (9, None)
+    assert (lost.running, lost.outcome, lost.error) == (False, None, "VM_LOST")
+
+
 def sandbox_with(ports: dict[str, str] | None, **more: Any) -> rekindle.Client:
     told = {"id": "sb-1", **more, **({} if ports is None else {"ports": ports})}
     return rekindle.Client("https://h", transport=httpx.MockTransport(lambda _: httpx.Response(200, json=told)))
@@ -344,6 +426,11 @@ def test_a_port_that_nobody_reaches_is_an_error_that_helps(
 ) -> None:
     with sandbox_with(ports, **more) as client, pytest.raises(rekindle.RekindleError, match=f"hint: .*{hint}"):
         client.sandbox("sb-1").port(8000)
+
+
+def test_no_permissions_at_all_are_asked_for_too() -> None:
+    made = [_calls.make_dir("sb-1", "/d", mode, False, "") for mode in (None, 0, 0o700)]
+    assert [call.message.get("mode") for call in made] == [None, 0, 0o700]
 
 
 def test_nobody_there_is_said(tmp_path: Path) -> None:

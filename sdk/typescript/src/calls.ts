@@ -146,6 +146,14 @@ export function sandboxes(
   return one("Sandboxes/List", fields({ metadata, includeEnded, pageToken }), t.sandboxPage);
 }
 
+export function watchSandboxes(
+  metadata: Readonly<Record<string, string>> | undefined,
+  includeExisting: boolean,
+  sandbox: string | undefined,
+): StreamCall<t.SandboxEvent> {
+  return several("Sandboxes/Watch", fields({ metadata, includeExisting, sandbox }), t.sandboxEvent);
+}
+
 export function templates(): Call<t.TemplateList> {
   return one("Host/ListTemplates", {}, t.templateList);
 }
@@ -258,7 +266,8 @@ export function uploadStart(
   options: WriteOptions,
 ): StreamCall<t.FileInfo> {
   const { mode, mustNotExist, inPlace, metadata, user } = options;
-  const begin = fields({ sandbox, path: path64(path), mode, mustNotExist, inPlace, metadata, user });
+  const begin = fields({ sandbox, path: path64(path), mustNotExist, inPlace, metadata, user });
+  if (mode !== undefined) begin["mode"] = mode;
   if (size !== undefined) begin["size"] = String(size);
   return several("Files/Upload", { start: begin }, t.fileInfo);
 }
@@ -327,7 +336,9 @@ export function makeDir(
   options: FileOptions & { mode?: number; mustNotExist?: boolean },
 ): Call<t.FileInfo> {
   const { mode, mustNotExist, user } = options;
-  return one("Files/MakeDir", fields({ sandbox, path: path64(path), mode, mustNotExist, user }), t.fileInfo);
+  const message = fields({ sandbox, path: path64(path), mustNotExist, user });
+  if (mode !== undefined) message["mode"] = mode;
+  return one("Files/MakeDir", message, t.fileInfo);
 }
 
 export function move(

@@ -9,7 +9,7 @@ import type { CallOptions, CreateOptions } from "./options.js";
 import { inherited, stepName, traceparent } from "./origin.js";
 import { Sandbox } from "./sandbox.js";
 import { Stream } from "./stream.js";
-import type { SandboxInfo, Template, Timeline } from "./types.js";
+import type { NetworkPolicy, SandboxEvent, SandboxInfo, SandboxRules, Template, Timeline } from "./types.js";
 import { VERSION } from "./version.js";
 import { Frames, frame, joined, parse, utf8 } from "./wire.js";
 
@@ -91,9 +91,30 @@ export class Client {
     } while (page !== "");
   }
 
+  /**
+   * Tells what happens to sandboxes, from now on; only those whose metadata has all of these pairs, or the one of this
+   * name. With `includeExisting` those that are there come first.
+   */
+  watch(
+    metadata?: Readonly<Record<string, string>>,
+    options: CallOptions & { includeExisting?: boolean; sandbox?: string } = {},
+  ): Stream<SandboxEvent> {
+    return this.stream(c.watchSandboxes(metadata, options.includeExisting ?? false, options.sandbox), options);
+  }
+
   /** What sandboxes can be made from. */
   async templates(options: CallOptions = {}): Promise<Template[]> {
     return (await this.call(c.templates(), options)).templates;
+  }
+
+  /** The network policies that sandboxes can be created with. */
+  async networks(options: CallOptions = {}): Promise<NetworkPolicy[]> {
+    return (await this.call(c.templates(), options)).networks;
+  }
+
+  /** What holds for every sandbox: defaults and bounds. */
+  async rules(options: CallOptions = {}): Promise<SandboxRules> {
+    return (await this.call(c.templates(), options)).rules;
   }
 
   /** Makes a call with one answer. It is repeated where its error says so, and only there. */

@@ -5,7 +5,18 @@ import { OutputLostError } from "./errors.js";
 import type { CallOptions, OutputOptions } from "./options.js";
 import type { Sandbox } from "./sandbox.js";
 import type { Stream } from "./stream.js";
-import type { DetachedInfo, Diagnosis, ExecuteEvent, ExecutionResult, ExecutionUsage, Missed, Outcome, Output, Started } from "./types.js";
+import type {
+  DetachedInfo,
+  Diagnosis,
+  ExecuteEvent,
+  ExecutionNetwork,
+  ExecutionResult,
+  ExecutionUsage,
+  Missed,
+  Outcome,
+  Output,
+  Started,
+} from "./types.js";
 import { utf8 } from "./wire.js";
 
 const SIGKILL = 9;
@@ -39,6 +50,8 @@ export class Result {
   readonly warmInterpreter: boolean;
   /** An earlier call's answer, with the same idempotency key. */
   readonly replayed: boolean;
+  /** What it did on the network. */
+  readonly network: ExecutionNetwork;
   /** Turns that the sandbox had left once this one was taken; `undefined` when they have no bound. */
   readonly turnsLeft: number | undefined;
   /** That the result is to be written now, when 3 and when 1 turns are left. */
@@ -62,6 +75,7 @@ export class Result {
     this.diagnosis = told.diagnosis;
     this.warmInterpreter = told.warmInterpreter;
     this.replayed = told.replayed;
+    this.network = told.network;
     this.turnsLeft = told.turnsLeft;
     this.warning = told.warning;
   }

@@ -1,4 +1,20 @@
-/** The little of Node that `node.ts` uses, so that the package is built with the compiler alone. */
+/** The little of Node that `node.ts` and `local.ts` use, so that the package is built with the compiler alone. */
+
+declare module "node:fs/promises" {
+  export interface FileHandle {
+    read(
+      buffer: Uint8Array<ArrayBuffer>,
+      offset: number,
+      length: number,
+      position: null,
+    ): Promise<{ bytesRead: number; buffer: Uint8Array<ArrayBuffer> }>;
+    close(): Promise<void>;
+  }
+  export function open(path: string, flags: string): Promise<FileHandle>;
+  export function writeFile(path: string, data: AsyncIterable<Uint8Array>, options: { flag: string }): Promise<void>;
+  export function rename(from: string, to: string): Promise<void>;
+  export function rm(path: string, options: { force: boolean }): Promise<void>;
+}
 
 declare module "node:http" {
   export interface IncomingMessage extends AsyncIterable<Uint8Array> {
@@ -32,5 +48,7 @@ declare module "node:os" {
 }
 
 declare module "node:path" {
+  export function basename(path: string): string;
+  export function dirname(path: string): string;
   export function join(...parts: string[]): string;
 }

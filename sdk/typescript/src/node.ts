@@ -1,4 +1,4 @@
-/** For Node, Bun and Deno: a server on a unix socket, which `fetch` does not reach. */
+/** For Node, Bun and Deno: a server on a unix socket, which `fetch` does not reach, and files of this machine. */
 
 import * as http from "node:http";
 import { homedir } from "node:os";
@@ -8,6 +8,8 @@ import { Client } from "./client.js";
 import type { ClientOptions } from "./client.js";
 import { variable } from "./config.js";
 import type { Fetch } from "./http.js";
+
+export { downloadPath, uploadPath } from "./local.js";
 
 /** Where the server of the whole machine listens. */
 const ROOT_SOCKET = "/run/rekindle/rekindle.sock";

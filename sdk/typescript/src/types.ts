@@ -6,6 +6,10 @@ import type { Read } from "./wire.js";
 const SANDBOX_STATES = ["running", "paused", "ending", "ended"] as const;
 const ON_TIMEOUT = ["destroy", "pause", "pause_until_used", "pause_without_memory"] as const;
 const END_REASONS = ["destroyed", "expired", "idle", "out_of_memory", "agent_lost", "vm_lost", "shutdown"] as const;
+const START_KINDS = ["parked", "prespawned", "restored"] as const;
+const SANDBOX_EVENT_KINDS = [
+  "existing", "created", "paused", "resumed", "timeout_changed", "ended", "network_changed",
+] as const;
 const FILE_KINDS = ["file", "directory", "symlink", "other"] as const;
 const FILE_EVENT_KINDS = ["created", "written", "removed", "renamed", "changed"] as const;
 
@@ -18,6 +22,13 @@ export type SandboxState = (typeof SANDBOX_STATES)[number];
 export type OnTimeout = (typeof ON_TIMEOUT)[number];
 /** Why a sandbox ended. */
 export type EndReason = (typeof END_REASONS)[number];
+/**
+ * Where the machine of a sandbox came from: `parked` had been restored beforehand and was waiting, of `prespawned` the
+ * monitor had been started beforehand, `restored` was for this request.
+ */
+export type StartKind = (typeof START_KINDS)[number];
+/** What can happen to a sandbox; `existing` was there when the watch began. */
+export type SandboxEventKind = (typeof SANDBOX_EVENT_KINDS)[number];
 /** What a path can be. */
 export type FileKind = (typeof FILE_KINDS)[number];
 /** What can happen to a file. */
@@ -47,12 +58,35 @@ export const sandboxUsage = w.message("SandboxUsage", {
   bytesIn: w.UINT64,
   bytesOut: w.UINT64,
   runningTime: w.SECONDS,
+  /** Connections to the outside, whatever became of them, */
+  connections: w.UINT64,
+  /** and those that were denied. */
+  connectionsDenied: w.UINT64,
+  networkBytesUp: w.UINT64,
+  networkBytesDown: w.UINT64,
+  /** Requests of plain HTTP; those inside TLS cannot be counted. */
+  networkRequests: w.UINT64,
   /** Requests that the gateway has let through, and what they cost, in the operator's units. */
   gatewayRequests: w.UINT64,
   gatewayCost: w.UINT64,
 });
 /** What a sandbox has used. */
 export interface SandboxUsage extends Read<typeof sandboxUsage> {}
+
+export const sandboxStartStage = w.message("SandboxStartStage", { name: w.STRING, duration: w.SECONDS });
+/** One step of a start. */
+export interface SandboxStartStage extends Read<typeof sandboxStartStage> {}
+
+export const sandboxStart = w.message("SandboxStart", {
+  kind: w.oneOf("SandboxStartKind", START_KINDS),
+  /** How long it waited for room. */
+  queued: w.SECONDS,
+  stages: w.many(sandboxStartStage),
+  /** From the request's arrival to the answer. */
+  total: w.SECONDS,
+});
+/** How a sandbox was started, and where the time went. */
+export interface SandboxStart extends Read<typeof sandboxStart> {}
 
 export const sandboxTurns = w.message("SandboxTurns", { max: w.UINT32, left: w.UINT32 });
 /** How many executions may be started in a sandbox. */
@@ -77,6 +111,7 @@ export const sandboxInfo = w.message("Sandbox", {
   metadata: w.WORDS,
   limits: w.always(limits),
   usage: w.always(sandboxUsage),
+  start: w.always(sandboxStart),
   tenant: w.STRING,
   network: w.STRING,
   onTimeout: w.oneOf("OnTimeout", ON_TIMEOUT),
@@ -102,6 +137,15 @@ export const sandboxPage = w.message("ListSandboxesResponse", {
 /** Some sandboxes. */
 export interface SandboxPage extends Read<typeof sandboxPage> {}
 
+export const sandboxEvent = w.message("SandboxEvent", {
+  kind: w.oneOf("SandboxEventKind", SANDBOX_EVENT_KINDS),
+  at: w.MAYBE_TIME,
+  /** As it was right after. */
+  sandbox: w.always(sandboxInfo),
+});
+/** Something happened to a sandbox. */
+export interface SandboxEvent extends Read<typeof sandboxEvent> {}
+
 export const template = w.message("Template", {
   name: w.STRING,
   description: w.STRING,
@@ -109,12 +153,45 @@ export const template = w.message("Template", {
   memoryBytes: w.UINT64,
   diskBytes: w.UINT64,
   isDefault: w.BOOL,
+  /** What is installed in it, such as `pip:numpy 2.4.6`; empty where its image does not tell. */
+  packages: w.STRINGS,
+  /** The caller may be root in its sandboxes. */
+  rootAllowed: w.BOOL,
 });
 /** What sandboxes can be made from. */
 export interface Template extends Read<typeof template> {}
 
-export const templateList = w.message("ListTemplatesResponse", { templates: w.many(template) });
-/** The templates of a server. */
+export const networkPolicy = w.message("NetworkPolicy", {
+  name: w.STRING,
+  /** Every public name and address, on every port. */
+  everything: w.BOOL,
+  /** What it lets through otherwise, such as `tls pypi.org:443`. */
+  rules: w.STRINGS,
+});
+/** What sandboxes may reach that are created with its name as `network`. */
+export interface NetworkPolicy extends Read<typeof networkPolicy> {}
+
+export const sandboxRules = w.message("SandboxRules", {
+  ttl: w.SECONDS,
+  maxTtl: w.SECONDS,
+  /** `undefined` when a sandbox may go without a call for ever. */
+  idleTimeout: w.MAYBE_SECONDS,
+  executeTimeout: w.SECONDS,
+  maxExecuteTimeout: w.SECONDS,
+  outputLimit: w.UINT32,
+  maxOutputLimit: w.UINT32,
+  maxUploadBytes: w.UINT64,
+  maxDownloadBytes: w.UINT64,
+});
+/** What the operator decided about all sandboxes: what holds when a caller does not say, and the most there may be. */
+export interface SandboxRules extends Read<typeof sandboxRules> {}
+
+export const templateList = w.message("ListTemplatesResponse", {
+  templates: w.many(template),
+  networks: w.many(networkPolicy),
+  rules: w.always(sandboxRules),
+});
+/** The templates of a server, and what holds for sandboxes of every one of them. */
 export interface TemplateList extends Read<typeof templateList> {}
 
 export const outcome = w.message("ExecutionOutcome", {
@@ -159,6 +236,35 @@ export const diagnosis = w.message("Diagnosis", {
 /** What went wrong, with a stable code to branch on in `kind`: docs/guides/diagnoses.md lists them. */
 export interface Diagnosis extends Read<typeof diagnosis> {}
 
+export const networkDenial = w.message("NetworkDenial", {
+  /** One word, such as `not_allowed` or `private_address`. */
+  reason: w.STRING,
+  message: w.STRING,
+  host: w.STRING,
+  port: w.UINT32,
+  rule: w.STRING,
+});
+/** A connection that was not let through. */
+export interface NetworkDenial extends Read<typeof networkDenial> {}
+
+export const executionNetwork = w.message("ExecutionNetwork", {
+  /** Whatever became of them. */
+  connections: w.UINT64,
+  /** Those that were denied, at once or later. */
+  denied: w.UINT64,
+  /** Those that were allowed and that nobody answered. */
+  failed: w.UINT64,
+  bytesUp: w.UINT64,
+  bytesDown: w.UINT64,
+  /** The first 16 denials. */
+  denials: w.many(networkDenial),
+});
+/**
+ * What an execution did on the network; all is 0 when it did nothing there. Which connections are its own is the sandbox's
+ * word.
+ */
+export interface ExecutionNetwork extends Read<typeof executionNetwork> {}
+
 export const executionResult = w.message("ExecuteResponse", {
   execution: w.STRING,
   outcome: w.always(outcome),
@@ -168,6 +274,7 @@ export const executionResult = w.message("ExecuteResponse", {
   diagnosis: w.maybe(diagnosis),
   warmInterpreter: w.BOOL,
   replayed: w.BOOL,
+  network: w.always(executionNetwork),
   turnsLeft: w.MAYBE_UINT32,
   warning: w.STRING,
 });
@@ -212,6 +319,8 @@ export const detachedInfo = w.message("DetachedExecution", {
   duration: w.SECONDS,
   running: w.present("ExecutionRunning"),
   outcome: w.maybe(outcome),
+  /** Why it was lost, in the words of `RekindleError.reason`. */
+  error: w.REASON,
   stdoutBytes: w.UINT64,
   stderrBytes: w.UINT64,
   takesInput: w.BOOL,
@@ -220,7 +329,7 @@ export const detachedInfo = w.message("DetachedExecution", {
   stdoutPath: w.PATH,
   stderrPath: w.PATH,
 });
-/** A detached execution. */
+/** A detached execution; of `running`, `outcome` and `error` one is set. */
 export interface DetachedInfo extends Read<typeof detachedInfo> {}
 
 export const detachedList = w.message("ListExecutionsResponse", { executions: w.many(detachedInfo) });
@@ -275,12 +384,28 @@ export const downloadPart = w.message("DownloadFileResponse", { chunk: w.BYTES, 
 /** A piece of a download, or its end. */
 export interface DownloadPart extends Read<typeof downloadPart> {}
 
+export const timelineOutcome = w.message("TimelineOutcome", {
+  /** It did what it was asked for. */
+  done: w.present("TimelineDone"),
+  /** The program ended so. */
+  execution: w.maybe(outcome),
+  /** It failed, in the words of `RekindleError.reason`. */
+  error: w.REASON,
+  /** The sandbox ended under it. */
+  end: w.oneOf("SandboxEndReason", END_REASONS),
+  /** Its caller went away. */
+  cancelled: w.present("TimelineCancelled"),
+});
+/** What came of a call: exactly one of these is set. */
+export interface TimelineOutcome extends Read<typeof timelineOutcome> {}
+
 export const timelineEntry = w.message("TimelineEntry", {
   call: w.STRING,
   execution: w.STRING,
   subject: w.STRING,
   startedAt: w.MAYBE_TIME,
   duration: w.SECONDS,
+  outcome: w.always(timelineOutcome),
   cpuTime: w.MAYBE_SECONDS,
   memoryPeakBytes: w.MAYBE_UINT64,
   bytesIn: w.UINT64,
@@ -327,17 +452,6 @@ export const timeline = w.message("SandboxTimelineResponse", {
 });
 /** What happened in a sandbox, or in a trace, oldest first. */
 export interface Timeline extends Read<typeof timeline> {}
-
-export const networkDenial = w.message("NetworkDenial", {
-  /** One word, such as `not_allowed` or `private_address`. */
-  reason: w.STRING,
-  message: w.STRING,
-  host: w.STRING,
-  port: w.UINT32,
-  rule: w.STRING,
-});
-/** A connection that was not let through. */
-export interface NetworkDenial extends Read<typeof networkDenial> {}
 
 export const connectionOpen = w.message("ConnectionOpen", { rule: w.STRING });
 export const connectionClosed = w.message("ConnectionClosed", { rule: w.STRING, denial: w.maybe(networkDenial) });

@@ -108,6 +108,10 @@ function asStrings(value: unknown): string[] {
   return value.map(asString);
 }
 
+function asReason(value: unknown): string {
+  return String(value).replace(/^ERROR_REASON_/, "");
+}
+
 function asJson(value: unknown): unknown {
   // Of a guest: what is no JSON is as good as not there.
   try {
@@ -142,6 +146,8 @@ export const PATH = kind("BYTES", (value) => pathOf(unbase64(asString(value))), 
 export const SECONDS = kind("MESSAGE", asSeconds, zero, DURATION);
 export const MAYBE_SECONDS = kind<number | undefined>("MESSAGE", asSeconds, nothing, DURATION);
 export const MAYBE_TIME = kind<Date | undefined>("MESSAGE", asTime, nothing, { typeName: "google.protobuf.Timestamp" });
+/** Why something failed: a text as errors have it, also where this version does not know it. */
+export const REASON = kind<string | undefined>("ENUM", asReason, nothing, { typeName: "rekindle.v1.ErrorReason" });
 export const STRINGS = kind<string[]>("STRING", asStrings, () => [], { repeated: true });
 /** A map of texts is a repeated message in a description, of a type without a fixed name. */
 export const WORDS = kind<Record<string, string>>("MESSAGE", asWords, () => ({}), { typeName: "*", repeated: true });

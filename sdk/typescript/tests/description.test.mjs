@@ -1,4 +1,7 @@
-/** Everything that this package sends and reads is in the description that the server serves, with its type. */
+/**
+ * Everything that this package sends and reads is in the description that the server serves, with its type; and everything
+ * in that is sent, but for what is listed here with a reason, and read.
+ */
 
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -9,6 +12,24 @@ import { REASONS } from "../dist/errors.js";
 import * as types from "../dist/types.js";
 import { prefixOf } from "../dist/wire.js";
 import { description, needsServer } from "./server.mjs";
+
+/** Methods that are not called, and why. */
+const NOT_CALLED = {
+  "Host/Status": "for operators: `rekindle status`",
+  "Host/Usage": "for operators: `rekindle usage`",
+};
+const INPUT = "a program that takes input is one of `start`, which has its input, signals and terminal in calls of their own";
+/** Fields of requests that are not sent, and why. */
+const NOT_SENT = {
+  "Code.plainInterpreter": "for measurements",
+  "ListSandboxesRequest.pageSize": "pages are put together here",
+  "ExecuteInput.stdin": INPUT,
+  "ExecuteInput.stdinEnd": INPUT,
+  "ExecuteInput.signal": INPUT,
+  "ExecuteInput.resize": INPUT,
+  "ExecuteStart.terminal": INPUT,
+  "ExecuteStart.liveStdin": INPUT,
+};
 
 const EVERYTHING = {
   template: "t", ttl: 1.5, idleTimeout: 2, env: { A: "b" }, metadata: { a: "b" }, milliCpus: 1, memoryBytes: 2, pids: 3,
@@ -28,7 +49,7 @@ const FILE = {
 const CALLS = [
   c.create(EVERYTHING), c.pause("s", { withoutMemory: true }), ...["Get", "Resume", "Destroy"].map((method) => c.about(method, "s")),
   c.setTimeout("s", { ttl: 1, idleTimeout: 0, onTimeout: "pause_until_used" }), c.setNetwork("s", "n"), c.timeline("s", "t"),
-  c.sandboxes({ a: "b" }, true, "p"), c.templates(), c.execute("s", ["true"], OPTIONS),
+  c.sandboxes({ a: "b" }, true, "p"), c.watchSandboxes({ a: "b" }, true, "s"), c.templates(), c.execute("s", ["true"], OPTIONS),
   c.execute("s", { language: "node", source: "1" }, OPTIONS), c.execute("s", { language: "python", source: "1" }, {}),
   c.executeStream("s", "true", OPTIONS), c.start("s", "true", { ...OPTIONS, liveStdin: true, terminal: { rows: 24, columns: 80 } }),
   c.executions("s"), c.attach("s", "e", true), c.wait("s", "e"), c.signal("s", "e", 9, true), c.sendInput("s", "e", "x", true),
@@ -39,11 +60,25 @@ const CALLS = [
   c.removeContext("s", { id: "c" }),
 ];
 
-/** Checks one value of a request against its field. */
-function fits(value, field, told, where) {
+/** What is declared to be read of messages. */
+const READ = [...Object.values(types), ...Object.values(code)].filter((one) => one?.message !== undefined);
+
+/** The fields of a message by their names in JSON. */
+function fields(name, told) {
+  return new Map((told.messages[name]?.field ?? []).map((field) => [field.jsonName, field]));
+}
+
+/** The fields that these messages have besides the known ones. */
+function beyond(known, told) {
+  const names = [...known].flatMap(([name, own]) => [...fields(name, told).keys()].filter((key) => !own.has(key)).map((key) => `${name}.${key}`));
+  return new Set(names.map((name) => name.replace(/^rekindle\.v1\./, "")));
+}
+
+/** Checks one value of a request against its field; `sent` collects the fields of each message. */
+function fits(value, field, told, where, sent) {
   const name = (field.typeName ?? "").replace(/^\./, "");
   if (field.label === "LABEL_REPEATED" && Array.isArray(value)) {
-    for (const one of value) fits(one, { ...field, label: "" }, told, where);
+    for (const one of value) fits(one, { ...field, label: "" }, told, where, sent);
   } else if (name === "google.protobuf.Duration") {
     assert.match(value, /^\d+(\.\d+)?s$/, where);
   } else if (name === "google.protobuf.Timestamp") {
@@ -51,7 +86,7 @@ function fits(value, field, told, where) {
   } else if (field.type === "TYPE_MESSAGE" && told.messages[name].options?.mapEntry) {
     assert.ok(Object.values(value).every((one) => typeof one === "string"), where);
   } else if (field.type === "TYPE_MESSAGE") {
-    messageFits(value, name, told);
+    messageFits(value, name, told, sent);
   } else if (field.type === "TYPE_ENUM") {
     assert.ok(told.enums[name].includes(value), `${where} is no ${value}`);
   } else {
@@ -60,26 +95,36 @@ function fits(value, field, told, where) {
   }
 }
 
-function messageFits(value, name, told) {
-  const known = new Map((told.messages[name].field ?? []).map((field) => [field.jsonName, field]));
+function messageFits(value, name, told, sent) {
+  const known = fields(name, told);
+  if (!sent.has(name)) sent.set(name, new Set());
   for (const [key, one] of Object.entries(value)) {
     assert.ok(known.has(key), `${name} has no ${key}`);
-    fits(one, known.get(key), told, `${name}.${key}`);
+    sent.get(name).add(key);
+    fits(one, known.get(key), told, `${name}.${key}`, sent);
   }
 }
 
 test("every request is one that the server knows", needsServer, async () => {
   const told = await description();
+  const sent = new Map();
   for (const call of CALLS) {
     const method = told.methods[call.method];
     assert.ok(method, call.method);
     assert.equal(call.streams ?? false, Boolean(method.clientStreaming || method.serverStreaming), call.method);
-    messageFits(call.message, method.inputType.slice(1), told);
+    messageFits(call.message, method.inputType.slice(1), told, sent);
   }
   const full = new Set([...Object.keys(EVERYTHING), "limits"]);
   for (const limit of ["milliCpus", "memoryBytes", "pids"]) full.delete(limit);
   assert.deepEqual(new Set(Object.keys(c.create(EVERYTHING).message)), full, "nothing that is asked for is left out");
-  for (const part of [{ chunk: "eA==" }, { end: {} }]) messageFits(part, "rekindle.v1.UploadFileRequest", told);
+  for (const part of [{ chunk: "eA==" }, { end: {} }]) messageFits(part, "rekindle.v1.UploadFileRequest", told, sent);
+  assert.deepEqual(beyond(sent, told), new Set(Object.keys(NOT_SENT)));
+});
+
+test("every method is called", needsServer, async () => {
+  const called = new Set(CALLS.map((call) => call.method));
+  const others = Object.keys((await description()).methods).filter((name) => !called.has(name));
+  assert.deepEqual(new Set(others), new Set(Object.keys(NOT_CALLED)));
 });
 
 test("every call is in the list above", () => {
@@ -90,10 +135,10 @@ test("every call is in the list above", () => {
 
 test("every answer is read as the server has it", needsServer, async () => {
   const told = await description();
-  const read = [...Object.values(types), ...Object.values(code)].filter((one) => one?.message !== undefined);
-  assert.ok(read.length > 30);
-  for (const { message, shape } of read) {
-    const known = new Map((told.messages[message]?.field ?? []).map((field) => [field.jsonName, field]));
+  assert.ok(READ.length > 30);
+  const read = new Map(READ.map(({ message, shape }) => [message, new Set(Object.keys(shape))]));
+  for (const { message, shape } of READ) {
+    const known = fields(message, told);
     for (const [name, kind] of Object.entries(shape)) {
       const where = `${message}.${name}`;
       const field = known.get(name);
@@ -101,6 +146,8 @@ test("every answer is read as the server has it", needsServer, async () => {
       assert.equal(field.type, kind.proto, where);
       assert.equal(field.label === "LABEL_REPEATED", kind.repeated ?? false, where);
       if (kind.typeName && kind.typeName !== "*") assert.equal(field.typeName, `.${kind.typeName}`, where);
+      // One that only says that it is there has nothing in it.
+      if (kind.proto === "TYPE_MESSAGE" && kind.typeName.startsWith("rekindle.") && !read.has(kind.typeName)) read.set(kind.typeName, new Set());
       if (kind.values) {
         const values = told.enums[kind.typeName].slice(1);
         const prefix = prefixOf(kind.typeName.split(".").pop());
@@ -108,11 +155,12 @@ test("every answer is read as the server has it", needsServer, async () => {
       }
     }
   }
+  assert.deepEqual(beyond(read, told), new Set(), "every field of an answer is read");
 });
 
 test("every answer is the one of its call", needsServer, async () => {
   const told = await description();
-  const shapes = new Map([...Object.values(types), ...Object.values(code)].filter((one) => one?.message).map((one) => [one.message, one.shape]));
+  const shapes = new Map(READ.map((one) => [one.message, one.shape]));
   for (const call of CALLS) {
     const output = told.methods[call.method].outputType.slice(1);
     const answer = call.read({});
@@ -124,4 +172,9 @@ test("every answer is the one of its call", needsServer, async () => {
 test("every reason has its error", needsServer, async () => {
   const known = (await description()).enums["rekindle.v1.ErrorReason"].slice(1);
   assert.deepEqual(new Set(REASONS.keys()), new Set(known.map((name) => name.replace("ERROR_REASON_", ""))));
+});
+
+test("every error is read as the server has it", needsServer, async () => {
+  const read = new Map([["rekindle.v1.ErrorDetail", new Set(["reason", "retryable", "retryAfter", "hint", "end"])]]);
+  assert.deepEqual(beyond(read, await description()), new Set());
 });

@@ -26,9 +26,12 @@ export async function smoke(options) {
   const client = new rekindle.Client(options);
   const sandbox = await client.create({ ttl: 900 });
   const { id } = sandbox;
+  const events = client.watch(undefined, { sandbox: id, includeExisting: true });
   try {
+    equal((await events.next()).value.kind, "existing");
     const ran = await sandbox.execute("echo out", { timeout: 240 });
     equal([ran.stdout, ran.exitCode, ran.ok, text(await ran.fullStdout())], ["out\n", 0, true, "out\n"]);
+    equal([ran.network.connections, ran.network.denials], [0, []]);
     equal((await sandbox.execute(["cat"], { stdin: "wörds", timeout: 240 })).stdout, "wörds");
 
     const told = [];
@@ -65,12 +68,17 @@ export async function smoke(options) {
     equal((await given).message, "enough");
 
     const info = await sandbox.info();
-    equal([info.id, info.state], [id, "running"]);
+    equal([info.id, info.state, info.start.total > 0], [id, "running", true]);
+    equal((await client.rules()).maxTtl >= 900, true);
+    const { entries } = await sandbox.timeline();
+    equal(entries.find((entry) => entry.call === "execute").outcome.execution.exitCode, 0);
     const listed = [];
     for await (const one of client.sandboxes()) listed.push(one.id);
     equal(listed.includes(id), true);
   } finally {
     await sandbox.cleanup();
   }
+  equal((await events.next()).value.kind, "ended");
+  await events.close();
   equal((await thrown(client.sandbox(id).execute("true"))).name, "SandboxEndedError");
 }

@@ -2,8 +2,10 @@
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import test from "node:test";
 
 import * as calls from "../dist/calls.js";
@@ -11,7 +13,7 @@ import * as code from "../dist/code.js";
 import { address, token } from "../dist/config.js";
 import { REASONS, errorOf } from "../dist/errors.js";
 import * as rekindle from "../dist/index.js";
-import { socketClient } from "../dist/node.js";
+import { downloadPath, socketClient, uploadPath } from "../dist/node.js";
 import { Sha256 } from "../dist/sha256.js";
 import * as t from "../dist/types.js";
 import * as w from "../dist/wire.js";
@@ -245,6 +247,80 @@ test("a sandbox is made once and ended once", async () => {
   assert.equal(seen.length, 3, "what was not made here is not ended here");
 });
 
+test("an execution tells what it did on the network", async () => {
+  const denial = { reason: "not_allowed", message: "no rule has it", host: "evil.example", port: 443, rule: "tls *.org:443" };
+  const network = { connections: "3", denied: "1", failed: "1", bytesUp: "5000000000", bytesDown: "7", denials: [denial] };
+  const { client } = answering([200, { outcome: { exitCode: 0 }, network }], [200, { outcome: { exitCode: 0 } }]);
+  const sandbox = client.sandbox("sb-1");
+  assert.deepEqual((await sandbox.execute("fetch")).network, {
+    connections: 3, denied: 1, failed: 1, bytesUp: 5_000_000_000, bytesDown: 7, denials: [denial],
+  });
+  const nothing = { connections: 0, denied: 0, failed: 0, bytesUp: 0, bytesDown: 0, denials: [] };
+  assert.deepEqual((await sandbox.execute("true")).network, nothing, "it did nothing there");
+});
+
+test("a sandbox tells how it was started and what it used", async () => {
+  const stages = [{ name: "claim", duration: "0.001s" }, { name: "resume", duration: "0.020s" }];
+  const start = { kind: "SANDBOX_START_KIND_PARKED", queued: "0.5s", stages, total: "0.521s" };
+  const used = {
+    executions: "2", connections: "9", connectionsDenied: "4", networkBytesUp: "10", networkBytesDown: "5000000000",
+    networkRequests: "6", gatewayRequests: "1", gatewayCost: "3",
+  };
+  const info = await answering([200, { id: "sb-1", start, usage: used }]).client.sandbox("sb-1").info();
+  const read = [{ name: "claim", duration: 0.001 }, { name: "resume", duration: 0.02 }];
+  assert.deepEqual(info.start, { kind: "parked", queued: 0.5, stages: read, total: 0.521 });
+  for (const [name, value] of Object.entries(used)) assert.equal(info.usage[name], Number(value), name);
+});
+
+test("a server tells what holds for its sandboxes", async () => {
+  const rules = {
+    ttl: "3600s", maxTtl: "86400s", executeTimeout: "60s", maxExecuteTimeout: "600.5s", outputLimit: 4000,
+    maxOutputLimit: 1_000_000, maxUploadBytes: "5000000000", maxDownloadBytes: "1",
+  };
+  const packages = ["pip:numpy 2.4.6", "node v24.19.0"];
+  const templates = [{ name: "python-node", packages, rootAllowed: true }, { name: "minimal" }];
+  const networks = [{ name: "build", rules: ["tls pypi.org:443"] }, { name: "open", everything: true }];
+  const { client, seen } = answering([200, { templates, networks, rules }]);
+  const [large, minimal] = await client.templates();
+  assert.deepEqual([large.packages, large.rootAllowed, minimal.packages, minimal.rootAllowed], [packages, true, [], false]);
+  assert.deepEqual(await client.networks(), [
+    { name: "build", everything: false, rules: ["tls pypi.org:443"] },
+    { name: "open", everything: true, rules: [] },
+  ]);
+  assert.deepEqual(await client.rules(), {
+    ttl: 3600, maxTtl: 86_400, idleTimeout: undefined, executeTimeout: 60, maxExecuteTimeout: 600.5, outputLimit: 4000,
+    maxOutputLimit: 1_000_000, maxUploadBytes: 5_000_000_000, maxDownloadBytes: 1,
+  });
+  assert.deepEqual(new Set(seen.map((one) => one.path)), new Set(["Host/ListTemplates"]));
+});
+
+test("what became of a call is told", async () => {
+  const outcomes = [
+    { done: {} },
+    { execution: { exitCode: 3 } },
+    { error: "ERROR_REASON_NOT_FOUND" },
+    { error: "ERROR_REASON_NEW" },
+    { end: "SANDBOX_END_REASON_VM_LOST" },
+    { cancelled: {} },
+  ];
+  const { entries } = w.decode(t.timeline, { entries: outcomes.map((outcome) => ({ call: "execute", outcome })) });
+  const told = entries.map(({ outcome }) => [outcome.done, outcome.execution?.exitCode, outcome.error, outcome.end, outcome.cancelled]);
+  assert.deepEqual(told, [
+    [true, undefined, undefined, undefined, false],
+    [false, 3, undefined, undefined, false],
+    [false, undefined, "NOT_FOUND", undefined, false],
+    [false, undefined, "NEW", undefined, false],
+    [false, undefined, undefined, "vm_lost", false],
+    [false, undefined, undefined, undefined, true],
+  ]);
+  const executions = [{ running: {} }, { outcome: { signal: 9 } }, { error: "ERROR_REASON_VM_LOST" }];
+  const states = await answering([200, { executions }]).client.sandbox("sb-1").executions();
+  assert.deepEqual(
+    states.map(({ running, outcome, error }) => [running, outcome?.signal, error]),
+    [[true, undefined, undefined], [false, 9, undefined], [false, undefined, "VM_LOST"]],
+  );
+});
+
 test("a download counts only when it is whole", () => {
   const part = (value) => w.decode(t.downloadPart, value);
   const received = new calls.Received();
@@ -318,6 +394,44 @@ test("an upload is all frames, whether buffered or streamed", async () => {
   }
 });
 
+test("files of this machine go there and back by their paths", async () => {
+  const content = new Uint8Array(2 * calls.CHUNK + 7).map((_, at) => at * 7);
+  const sha256 = w.base64(new Uint8Array(createHash("sha256").update(content).digest()));
+  let sent;
+  let ends = true;
+  const answer = async (request, response) => {
+    const pieces = [];
+    for await (const piece of request) pieces.push(piece);
+    if (request.url.endsWith("Upload")) {
+      sent = new w.Frames().feed(Buffer.concat(pieces));
+      return response.end(w.joined([w.frame({ size: String(content.length) }), end({})]));
+    }
+    const part = w.frame({ chunk: w.base64(content) });
+    const whole = [part, w.frame({ end: { size: String(content.length), sha256, file: {} } }), end({})];
+    response.end(w.joined(ends ? whole : [part]));
+  };
+  const dir = await mkdtemp(join(tmpdir(), "rekindle-"));
+  try {
+    await writeFile(join(dir, "in"), content);
+    await serving(answer, async (client) => {
+      const sandbox = client.sandbox("sb-1");
+      const info = await uploadPath(sandbox, join(dir, "in"), "p", { mode: 0o640 });
+      assert.equal(info.size, content.length);
+      assert.deepEqual(sent.shift(), { start: { sandbox: "sb-1", path: "cA==", mode: 0o640 } });
+      assert.deepEqual(sent.pop(), { end: {} });
+      assert.deepEqual(w.joined(sent.map((one) => w.unbase64(one.chunk))), content);
+      await assert.rejects(uploadPath(sandbox, join(dir, "nothing"), "p"), { code: "ENOENT" });
+      await downloadPath(sandbox, "p", join(dir, "out"));
+      ends = false;
+      await assert.rejects(downloadPath(sandbox, "p", join(dir, "out")), ProtocolError);
+    });
+    assert.deepEqual(new Uint8Array(await readFile(join(dir, "out"))), content, "half of a file takes no file's place");
+    assert.deepEqual((await readdir(dir)).sort(), ["in", "out"], "no half of a file is left");
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+});
+
 test("who closes a stream hangs up, also while waiting", async () => {
   let gone;
   const hungUp = new Promise((resolve) => (gone = resolve));
@@ -379,6 +493,11 @@ test("a port is where the server says", async () => {
   await assert.rejects(sandbox({}).port(8000), hinted("[http] listen"));
   await assert.rejects(sandbox({ ports: { token: "ci.00" } }).port(8000), hinted("[http] domain"));
   await assert.rejects(sandbox({ end: { reason: "SANDBOX_END_REASON_EXPIRED" } }).port(8000), hinted("create a new one"));
+});
+
+test("no permissions at all are asked for too", () => {
+  const asked = [undefined, 0, 0o700].map((mode) => calls.makeDir("sb-1", "/d", { mode }).message.mode);
+  assert.deepEqual(asked, [undefined, 0, 0o700]);
 });
 
 // Bun is told in its own words; Deno's does not give up.

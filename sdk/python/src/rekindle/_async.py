@@ -130,9 +130,26 @@ class AsyncClient:
             if not page:
                 return
 
+    async def watch(
+        self, metadata: Mapping[str, str] | None = None, *, include_existing: bool = False, sandbox: str = ""
+    ) -> AsyncGenerator[t.SandboxEvent, None]:
+        """Tells what happens to sandboxes, from now on; only those whose metadata has all of these pairs, or the one of
+        this name. With ``include_existing`` those that are there come first."""
+        async with aclosing(self.stream(c.watch_sandboxes(metadata, include_existing, sandbox))) as events:
+            async for event in events:
+                yield event
+
     async def templates(self) -> list[t.Template]:
         """What sandboxes can be made from."""
         return (await self.call(c.templates())).templates
+
+    async def networks(self) -> list[t.NetworkPolicy]:
+        """The network policies that sandboxes can be created with."""
+        return (await self.call(c.templates())).networks
+
+    async def rules(self) -> t.SandboxRules:
+        """What holds for every sandbox: defaults and bounds."""
+        return (await self.call(c.templates())).rules
 
     async def timeline(self, trace: str) -> t.Timeline:
         """What happened in a trace, named by the 32 digits of its id, in all sandboxes; with sums by its steps."""
@@ -392,7 +409,7 @@ class AsyncSandbox:
         local: str | os.PathLike[str],
         path: str,
         *,
-        mode: int = 0,
+        mode: int | None = None,
         must_not_exist: bool = False,
         in_place: bool = False,
         metadata: Mapping[str, str] | None = None,
@@ -410,7 +427,7 @@ class AsyncSandbox:
         path: str,
         content: bytes | str,
         *,
-        mode: int = 0,
+        mode: int | None = None,
         must_not_exist: bool = False,
         in_place: bool = False,
         metadata: Mapping[str, str] | None = None,
@@ -471,7 +488,7 @@ class AsyncSandbox:
         """Removes a file or a directory."""
         await self.client.call(c.remove(await self.ready(), path, recursive, user))
 
-    async def make_dir(self, path: str, *, mode: int = 0, must_not_exist: bool = False, user: str = "") -> t.FileInfo:
+    async def make_dir(self, path: str, *, mode: int | None = None, must_not_exist: bool = False, user: str = "") -> t.FileInfo:
         """Makes a directory, with the parents it needs."""
         return await self.client.call(c.make_dir(await self.ready(), path, mode, must_not_exist, user))
 

@@ -283,6 +283,11 @@ def sandboxes(metadata: Mapping[str, str] | None, include_ended: bool, page_toke
     return Call("Sandboxes/List", message, _reader(t.SandboxPage))
 
 
+def watch_sandboxes(metadata: Mapping[str, str] | None, include_existing: bool, sandbox: str) -> Stream[t.SandboxEvent]:
+    message = fields(metadata=words(metadata), include_existing=include_existing, sandbox=sandbox)
+    return Stream("Sandboxes/Watch", message, _reader(t.SandboxEvent))
+
+
 def templates() -> Call[t.TemplateList]:
     return Call("Host/ListTemplates", {}, _reader(t.TemplateList))
 
@@ -422,7 +427,7 @@ def upload_start(
     sandbox: str,
     path: str,
     size: int | None,
-    mode: int,
+    mode: int | None,
     must_not_exist: bool,
     in_place: bool,
     metadata: Mapping[str, str] | None,
@@ -432,12 +437,13 @@ def upload_start(
     begin = fields(
         sandbox=sandbox,
         path=text64(path),
-        mode=mode,
         must_not_exist=must_not_exist,
         in_place=in_place,
         metadata=words(metadata),
         user=user,
     )
+    if mode is not None:
+        begin["mode"] = mode
     if size is not None:
         begin["size"] = str(size)
     return Stream("Files/Upload", {"start": begin}, _reader(t.FileInfo))
@@ -523,8 +529,10 @@ def remove(sandbox: str, path: str, recursive: bool, user: str) -> Call[None]:
     return Call("Files/Remove", fields(sandbox=sandbox, path=text64(path), recursive=recursive, user=user), _nothing)
 
 
-def make_dir(sandbox: str, path: str, mode: int, must_not_exist: bool, user: str) -> Call[t.FileInfo]:
-    message = fields(sandbox=sandbox, path=text64(path), mode=mode, must_not_exist=must_not_exist, user=user)
+def make_dir(sandbox: str, path: str, mode: int | None, must_not_exist: bool, user: str) -> Call[t.FileInfo]:
+    message = fields(sandbox=sandbox, path=text64(path), must_not_exist=must_not_exist, user=user)
+    if mode is not None:
+        message["mode"] = mode
     return Call("Files/MakeDir", message, _reader(t.FileInfo))
 
 

@@ -129,9 +129,26 @@ class Client:
             if not page:
                 return
 
+    def watch(
+        self, metadata: Mapping[str, str] | None = None, *, include_existing: bool = False, sandbox: str = ""
+    ) -> Generator[t.SandboxEvent, None, None]:
+        """Tells what happens to sandboxes, from now on; only those whose metadata has all of these pairs, or the one of
+        this name. With ``include_existing`` those that are there come first."""
+        with closing(self.stream(c.watch_sandboxes(metadata, include_existing, sandbox))) as events:
+            for event in events:
+                yield event
+
     def templates(self) -> list[t.Template]:
         """What sandboxes can be made from."""
         return (self.call(c.templates())).templates
+
+    def networks(self) -> list[t.NetworkPolicy]:
+        """The network policies that sandboxes can be created with."""
+        return (self.call(c.templates())).networks
+
+    def rules(self) -> t.SandboxRules:
+        """What holds for every sandbox: defaults and bounds."""
+        return (self.call(c.templates())).rules
 
     def timeline(self, trace: str) -> t.Timeline:
         """What happened in a trace, named by the 32 digits of its id, in all sandboxes; with sums by its steps."""
@@ -391,7 +408,7 @@ class Sandbox:
         local: str | os.PathLike[str],
         path: str,
         *,
-        mode: int = 0,
+        mode: int | None = None,
         must_not_exist: bool = False,
         in_place: bool = False,
         metadata: Mapping[str, str] | None = None,
@@ -409,7 +426,7 @@ class Sandbox:
         path: str,
         content: bytes | str,
         *,
-        mode: int = 0,
+        mode: int | None = None,
         must_not_exist: bool = False,
         in_place: bool = False,
         metadata: Mapping[str, str] | None = None,
@@ -470,7 +487,7 @@ class Sandbox:
         """Removes a file or a directory."""
         self.client.call(c.remove(self.ready(), path, recursive, user))
 
-    def make_dir(self, path: str, *, mode: int = 0, must_not_exist: bool = False, user: str = "") -> t.FileInfo:
+    def make_dir(self, path: str, *, mode: int | None = None, must_not_exist: bool = False, user: str = "") -> t.FileInfo:
         """Makes a directory, with the parents it needs."""
         return self.client.call(c.make_dir(self.ready(), path, mode, must_not_exist, user))
 

@@ -44,6 +44,30 @@ class EndReason(enum.Enum):
     SHUTDOWN = "SHUTDOWN"
 
 
+class StartKind(enum.Enum):
+    """Where the machine of a sandbox came from."""
+
+    #: It had been restored beforehand and was waiting.
+    PARKED = "PARKED"
+    #: Its monitor had been started beforehand.
+    PRESPAWNED = "PRESPAWNED"
+    #: It was restored for this request.
+    RESTORED = "RESTORED"
+
+
+class SandboxEventKind(enum.Enum):
+    """What can happen to a sandbox."""
+
+    #: It was there when the watch began.
+    EXISTING = "EXISTING"
+    CREATED = "CREATED"
+    PAUSED = "PAUSED"
+    RESUMED = "RESUMED"
+    TIMEOUT_CHANGED = "TIMEOUT_CHANGED"
+    ENDED = "ENDED"
+    NETWORK_CHANGED = "NETWORK_CHANGED"
+
+
 class FileKind(enum.Enum):
     """What a path can be."""
 
@@ -95,9 +119,38 @@ class SandboxUsage:
     bytes_in: int = wire("bytes_in", w.UINT64)
     bytes_out: int = wire("bytes_out", w.UINT64)
     running_time: float = wire("running_time", w.SECONDS)
+    #: Connections to the outside, whatever became of them, and those that were denied.
+    connections: int = wire("connections", w.UINT64)
+    connections_denied: int = wire("connections_denied", w.UINT64)
+    network_bytes_up: int = wire("network_bytes_up", w.UINT64)
+    network_bytes_down: int = wire("network_bytes_down", w.UINT64)
+    #: Requests of plain HTTP; those inside TLS cannot be counted.
+    network_requests: int = wire("network_requests", w.UINT64)
     #: Requests that the gateway has let through, and what they cost, in the operator's units.
     gateway_requests: int = wire("gateway_requests", w.UINT64)
     gateway_cost: int = wire("gateway_cost", w.UINT64)
+
+
+@dataclasses.dataclass(frozen=True)
+class SandboxStartStage:
+    """One step of a start."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.SandboxStartStage"
+    name: str = wire("name", w.STRING)
+    duration: float = wire("duration", w.SECONDS)
+
+
+@dataclasses.dataclass(frozen=True)
+class SandboxStart:
+    """How a sandbox was started, and where the time went."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.SandboxStart"
+    kind: StartKind | None = wire("kind", w.one_of(StartKind, "SandboxStartKind"))
+    #: How long it waited for room.
+    queued: float = wire("queued", w.SECONDS)
+    stages: list[SandboxStartStage] = wire("stages", w.many(SandboxStartStage))
+    #: From the request's arrival to the answer.
+    total: float = wire("total", w.SECONDS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +196,7 @@ class SandboxInfo:
     metadata: dict[str, str] = wire("metadata", w.WORDS)
     limits: Limits = wire("limits", w.message(Limits, maybe=False))
     usage: SandboxUsage = wire("usage", w.message(SandboxUsage, maybe=False))
+    start: SandboxStart = wire("start", w.message(SandboxStart, maybe=False))
     tenant: str = wire("tenant", w.STRING)
     network: str = wire("network", w.STRING)
     on_timeout: OnTimeout | None = wire("on_timeout", w.one_of(OnTimeout, "OnTimeout"))
@@ -170,6 +224,17 @@ class SandboxPage:
 
 
 @dataclasses.dataclass(frozen=True)
+class SandboxEvent:
+    """Something happened to a sandbox."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.SandboxEvent"
+    kind: SandboxEventKind | None = wire("kind", w.one_of(SandboxEventKind, "SandboxEventKind"))
+    at: dt.datetime | None = wire("at", w.MAYBE_TIME)
+    #: As it was right after.
+    sandbox: SandboxInfo = wire("sandbox", w.message(SandboxInfo, maybe=False))
+
+
+@dataclasses.dataclass(frozen=True)
 class Template:
     """What sandboxes can be made from."""
 
@@ -180,14 +245,49 @@ class Template:
     memory_bytes: int = wire("memory_bytes", w.UINT64)
     disk_bytes: int = wire("disk_bytes", w.UINT64)
     is_default: bool = wire("is_default", w.BOOL)
+    #: What is installed in it, such as ``pip:numpy 2.4.6``; empty where its image does not tell.
+    packages: list[str] = wire("packages", w.STRINGS)
+    #: The caller may be root in its sandboxes.
+    root_allowed: bool = wire("root_allowed", w.BOOL)
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkPolicy:
+    """What sandboxes may reach that are created with ``network=`` and its name."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.NetworkPolicy"
+    name: str = wire("name", w.STRING)
+    #: Every public name and address, on every port.
+    everything: bool = wire("everything", w.BOOL)
+    #: What it lets through otherwise, such as ``tls pypi.org:443``.
+    rules: list[str] = wire("rules", w.STRINGS)
+
+
+@dataclasses.dataclass(frozen=True)
+class SandboxRules:
+    """What the operator decided about all sandboxes: what holds when a caller does not say, and the most there may be."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.SandboxRules"
+    ttl: float = wire("ttl", w.SECONDS)
+    max_ttl: float = wire("max_ttl", w.SECONDS)
+    #: ``None`` when a sandbox may go without a call for ever.
+    idle_timeout: float | None = wire("idle_timeout", w.MAYBE_SECONDS)
+    execute_timeout: float = wire("execute_timeout", w.SECONDS)
+    max_execute_timeout: float = wire("max_execute_timeout", w.SECONDS)
+    output_limit: int = wire("output_limit", w.UINT32)
+    max_output_limit: int = wire("max_output_limit", w.UINT32)
+    max_upload_bytes: int = wire("max_upload_bytes", w.UINT64)
+    max_download_bytes: int = wire("max_download_bytes", w.UINT64)
 
 
 @dataclasses.dataclass(frozen=True)
 class TemplateList:
-    """The templates of a server."""
+    """The templates of a server, and what holds for sandboxes of every one of them."""
 
     MESSAGE: ClassVar[str] = "rekindle.v1.ListTemplatesResponse"
     templates: list[Template] = wire("templates", w.many(Template))
+    networks: list[NetworkPolicy] = wire("networks", w.many(NetworkPolicy))
+    rules: SandboxRules = wire("rules", w.message(SandboxRules, maybe=False))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,6 +341,37 @@ class Diagnosis:
 
 
 @dataclasses.dataclass(frozen=True)
+class NetworkDenial:
+    """A connection that was not let through."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.NetworkDenial"
+    #: One word, such as ``not_allowed`` or ``private_address``.
+    reason: str = wire("reason", w.STRING)
+    message: str = wire("message", w.STRING)
+    host: str = wire("host", w.STRING)
+    port: int = wire("port", w.UINT32)
+    rule: str = wire("rule", w.STRING)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecutionNetwork:
+    """What an execution did on the network; all is 0 when it did nothing there. Which connections are its own is the
+    sandbox's word."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.ExecutionNetwork"
+    #: Whatever became of them.
+    connections: int = wire("connections", w.UINT64)
+    #: Those that were denied, at once or later.
+    denied: int = wire("denied", w.UINT64)
+    #: Those that were allowed and that nobody answered.
+    failed: int = wire("failed", w.UINT64)
+    bytes_up: int = wire("bytes_up", w.UINT64)
+    bytes_down: int = wire("bytes_down", w.UINT64)
+    #: The first 16 denials.
+    denials: list[NetworkDenial] = wire("denials", w.many(NetworkDenial))
+
+
+@dataclasses.dataclass(frozen=True)
 class ExecutionResult:
     """What came of an execution, whatever that is: no way to end is an exception."""
 
@@ -254,6 +385,7 @@ class ExecutionResult:
     warm_interpreter: bool = wire("warm_interpreter", w.BOOL)
     #: An earlier call's answer, with the same idempotency key.
     replayed: bool = wire("replayed", w.BOOL)
+    network: ExecutionNetwork = wire("network", w.message(ExecutionNetwork, maybe=False))
     #: Turns that the sandbox had left once this one was taken; ``None`` when they have no bound.
     turns_left: int | None = wire("turns_left", w.MAYBE_UINT32)
     #: That the result is to be written now, when 3 and when 1 turns are left.
@@ -341,7 +473,7 @@ class ExecuteEvent:
 
 @dataclasses.dataclass(frozen=True)
 class DetachedInfo:
-    """A detached execution."""
+    """A detached execution; of ``running``, ``outcome`` and ``error`` one is set."""
 
     MESSAGE: ClassVar[str] = "rekindle.v1.DetachedExecution"
     execution: str = wire("execution", w.STRING)
@@ -351,6 +483,8 @@ class DetachedInfo:
     duration: float = wire("duration", w.SECONDS)
     running: bool = wire("running", w.present("ExecutionRunning"))
     outcome: Outcome | None = wire("outcome", w.message(Outcome))
+    #: Why it was lost, in the words of ``RekindleError.reason``.
+    error: str | None = wire("error", w.REASON)
     stdout_bytes: int = wire("stdout_bytes", w.UINT64)
     stderr_bytes: int = wire("stderr_bytes", w.UINT64)
     takes_input: bool = wire("takes_input", w.BOOL)
@@ -447,6 +581,23 @@ class DownloadPart:
 
 
 @dataclasses.dataclass(frozen=True)
+class TimelineOutcome:
+    """What came of a call: exactly one of these is set."""
+
+    MESSAGE: ClassVar[str] = "rekindle.v1.TimelineOutcome"
+    #: It did what it was asked for.
+    done: bool = wire("done", w.present("TimelineDone"))
+    #: The program ended so.
+    execution: Outcome | None = wire("execution", w.message(Outcome))
+    #: It failed, in the words of ``RekindleError.reason``.
+    error: str | None = wire("error", w.REASON)
+    #: The sandbox ended under it.
+    end: EndReason | None = wire("end", w.one_of(EndReason, "SandboxEndReason"))
+    #: Its caller went away.
+    cancelled: bool = wire("cancelled", w.present("TimelineCancelled"))
+
+
+@dataclasses.dataclass(frozen=True)
 class TimelineEntry:
     """One call in the past of a sandbox."""
 
@@ -456,6 +607,7 @@ class TimelineEntry:
     subject: str = wire("subject", w.STRING)
     started_at: dt.datetime | None = wire("started_at", w.MAYBE_TIME)
     duration: float = wire("duration", w.SECONDS)
+    outcome: TimelineOutcome = wire("outcome", w.message(TimelineOutcome, maybe=False))
     cpu_time: float | None = wire("cpu_time", w.MAYBE_SECONDS)
     memory_peak_bytes: int | None = wire("memory_peak_bytes", w.MAYBE_UINT64)
     bytes_in: int = wire("bytes_in", w.UINT64)
@@ -501,19 +653,6 @@ class Timeline:
     dropped: int = wire("dropped", w.UINT64)
     #: Of a trace, in the order of their first calls.
     steps: list[TimelineStep] = wire("steps", w.many(TimelineStep))
-
-
-@dataclasses.dataclass(frozen=True)
-class NetworkDenial:
-    """A connection that was not let through."""
-
-    MESSAGE: ClassVar[str] = "rekindle.v1.NetworkDenial"
-    #: One word, such as ``not_allowed`` or ``private_address``.
-    reason: str = wire("reason", w.STRING)
-    message: str = wire("message", w.STRING)
-    host: str = wire("host", w.STRING)
-    port: int = wire("port", w.UINT32)
-    rule: str = wire("rule", w.STRING)
 
 
 @dataclasses.dataclass(frozen=True)

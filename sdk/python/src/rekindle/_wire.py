@@ -61,6 +61,10 @@ def _time(value: Any) -> dt.datetime:
     return moment + dt.timedelta(microseconds=int(rest[:6].ljust(6, "0") or 0))
 
 
+def _reason(value: Any) -> str:
+    return str(value).removeprefix("ERROR_REASON_")
+
+
 def _none() -> None:
     return None
 
@@ -89,6 +93,8 @@ PATH = Kind("TYPE_BYTES", _path, str)
 SECONDS = Kind("TYPE_MESSAGE", _seconds, float, "google.protobuf.Duration")
 MAYBE_SECONDS = Kind("TYPE_MESSAGE", _seconds, _none, "google.protobuf.Duration")
 MAYBE_TIME = Kind("TYPE_MESSAGE", _time, _none, "google.protobuf.Timestamp")
+#: Why something failed: a text as errors have it, also where this version does not know it.
+REASON = Kind("TYPE_ENUM", _reason, _none, "rekindle.v1.ErrorReason")
 STRINGS = Kind("TYPE_STRING", list, list, repeated=True)
 #: A map of texts is a repeated message in a description, of a type without a fixed name.
 WORDS = Kind("TYPE_MESSAGE", dict, dict, "*", repeated=True)
