@@ -14,7 +14,7 @@ use crate::job::Job;
 const RUNNER: [&str; 4] = ["vitest", "msw", "dotenv", "error-stack-parser-es"];
 /// What is copied.
 const FOLDERS: [&str; 2] = ["src", "tests"];
-/// Left out are other runtimes and builds of templates in E2B's cloud. One test may take longer than its authors allow,
+/// Left out are other runtimes, and the SDK's own bundle, which is not made. One test may take longer than its authors allow,
 /// since its programs may run on an emulated processor.
 const CONFIG: &str = "
 import { existsSync } from 'node:fs'
@@ -23,7 +23,7 @@ const setup = 'tests/globalFetchFallback.setup.ts'
 export default defineConfig({
   test: {
     include: ['tests/**/*.test.ts'],
-    exclude: ['tests/runtimes/**', 'tests/template/**', 'tests/*.browser.test.ts', 'tests/bundle/**'],
+    exclude: ['tests/runtimes/**', 'tests/*.browser.test.ts', 'tests/bundle/**'],
     setupFiles: existsSync(setup) ? [setup] : [],
     testTimeout: 240_000,
     hookTimeout: 240_000,

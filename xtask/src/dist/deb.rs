@@ -23,20 +23,23 @@ pub struct About<'a> {
     pub version: &'a str,
     /// The oldest C library it runs with.
     pub libc: &'a str,
+    /// Name and address of who makes it.
+    pub maintainer: &'a str,
     /// When it was made: seconds since 1970.
     pub epoch: &'a str,
 }
 
 /// Adds the control files to the tree and packs it into `out`.
 pub fn build(tree: &Tree, about: &About<'_>, out: &Path) -> Result<PathBuf> {
-    let About { name, version, libc, epoch } = *about;
+    let About { name, version, libc, maintainer, epoch } = *about;
     let packaging = repo::root().join("packaging/deb").join(name);
     let control = fs::read_to_string(packaging.join("control"))
         .with_context(|| format!("cannot read the control file of {name}"))?;
     // The tree may have been packed before, as another version.
     let _ = fs::remove_dir_all(tree.root().join("DEBIAN"));
     let size = installed_size(tree)?.to_string();
-    let control = control.replace("@VERSION@", version).replace("@LIBC@", libc).replace("@SIZE@", &size);
+    let facts = [("VERSION", version), ("LIBC", libc), ("SIZE", &size), ("MAINTAINER", maintainer)];
+    let control = facts.iter().fold(control, |text, (fact, value)| text.replace(&format!("@{fact}@"), value));
     let (sums, conffiles) = lists(tree)?;
     tree.write("DEBIAN/control", Mode::Data, control)?;
     tree.write("DEBIAN/md5sums", Mode::Data, sums)?;

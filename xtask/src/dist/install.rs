@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::unistd::geteuid;
@@ -25,6 +25,9 @@ const TAR: &str = "tree.tar";
 const FORMAT: &str = "1";
 /// What a deadline is for: nothing here takes a fraction of it.
 const DEADLINE: &str = "900";
+/// Within this a program prints what it was run for after the install, as SPECIFICATION.md promises: the one time that
+/// is asserted.
+const PROMISED: Duration = Duration::from_secs(60);
 /// Where the packages are in the tree.
 const PACKAGES: &str = "packages";
 
@@ -96,10 +99,11 @@ pub fn check(cache: &Cache, dist: &Dist) -> Result<()> {
     job.step("running a program")?;
     let started = Instant::now();
     let said = room.run("rekindle run --python 'print(6 * 7)'")?;
-    let took = started.elapsed().as_secs_f64();
+    let took = started.elapsed();
     ensure!(said.stdout == "42\n", "it printed {:?}", said.stdout);
     ensure!(said.stderr.contains("template minimal: booting"), "nothing said what it did:\n{}", said.stderr);
-    eprintln!("install test: 42 after {took:.1} s, with the template built on the way");
+    ensure!(took <= PROMISED, "42 came {took:.1?} after the install, and {PROMISED:?} are promised");
+    eprintln!("install test: 42 after {took:.1?}, with the template built on the way");
     for command in ["doctor", "template ls", "config check", "run --help"] {
         let said = room.run(&format!("rekindle {command}"))?;
         no_cargo(&(said.stdout + &said.stderr))?;

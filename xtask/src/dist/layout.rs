@@ -18,6 +18,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::pages;
 use super::parts::Parts;
 use super::tree::{Mode, Tree};
 use crate::cache::MANIFEST;
@@ -26,6 +27,15 @@ use crate::{repo, rootfs};
 
 /// The image that comes with the program.
 pub const SMALL: &str = "minimal";
+
+/// Where documents are.
+const DOC: &str = "share/doc/rekindle";
+/// Files by their path in the checkout, and where they are installed.
+pub(super) const UNIT: (&str, &str) =
+    ("packaging/systemd/rekindle.service", "lib/systemd/system/rekindle.service");
+pub(super) const PROTO: (&str, &str) =
+    ("api/proto/rekindle/v1/rekindle.proto", "share/rekindle/proto/rekindle/v1/rekindle.proto");
+const CHANGES: (&str, &str) = ("CHANGELOG.md", "share/doc/rekindle/changelog.gz");
 
 /// Scripts of shells, and where these look for them.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -36,21 +46,19 @@ const COMPLETIONS: [(&str, &str); 3] = [
 
 /// Puts everything but the images below `at`, for a tree that will be installed at `prefix`.
 pub fn program(tree: &Tree, at: &str, prefix: &str, parts: &Parts, sbom: &str) -> Result<()> {
-    let packaging = repo::root().join("packaging");
     tree.copy(&format!("{at}bin/rekindle"), Mode::Program, &parts.rekindle)?;
     tree.copy(&format!("{at}lib/rekindle/rekindle-agent"), Mode::Program, &parts.agent)?;
-    let unit = fs::read_to_string(packaging.join("systemd/rekindle.service"))?.replace("@PREFIX@", prefix);
-    tree.write(&format!("{at}lib/systemd/system/rekindle.service"), Mode::Data, unit)?;
+    let unit = fs::read_to_string(repo::root().join(UNIT.0))?.replace("@PREFIX@", prefix);
+    tree.write(&format!("{at}{}", UNIT.1), Mode::Data, unit)?;
     kernel(tree, at, &parts.kernel)?;
     for (shell, path) in COMPLETIONS {
         let script = output(Command::new(&parts.rekindle).args(["completions", shell]))?;
         tree.write(&format!("{at}{path}"), Mode::Data, script)?;
     }
     manual(tree, at, &parts.rekindle)?;
-    let proto = "proto/rekindle/v1/rekindle.proto";
-    tree.copy(&format!("{at}share/rekindle/{proto}"), Mode::Data, &repo::root().join("api").join(proto))?;
-    documents(tree, &format!("{at}share/doc/rekindle"))?;
-    tree.write(&format!("{at}share/doc/rekindle/sbom.cdx.json"), Mode::Data, sbom)
+    tree.copy(&format!("{at}{}", PROTO.1), Mode::Data, &repo::root().join(PROTO.0))?;
+    documents(tree, at)?;
+    tree.write(&format!("{at}{DOC}/sbom.cdx.json"), Mode::Data, sbom)
 }
 
 /// Puts an image and the recipe of its template below `at`.
@@ -102,16 +110,33 @@ fn manual(tree: &Tree, at: &str, rekindle: &Path) -> Result<()> {
 }
 
 /// Everything in docs/ and examples/, and the changelog.
-fn documents(tree: &Tree, doc: &str) -> Result<()> {
-    for (folder, to) in [("docs", doc.to_owned()), ("examples", format!("{doc}/examples"))] {
+pub(super) fn documents(tree: &Tree, at: &str) -> Result<()> {
+    for folder in ["docs", "examples"] {
         // What a run of an example has left beside it is none of the package's.
         let listed = output(bound_command("git").current_dir(repo::root().join(folder)).args(["ls-files"]))?;
         for name in String::from_utf8(listed)?.lines() {
-            tree.copy(&format!("{to}/{name}"), Mode::Data, &repo::root().join(folder).join(name))?;
+            let (path, from) = (format!("{folder}/{name}"), repo::root().join(folder).join(name));
+            let place = place(&path).context("documents have a place")?;
+            if name.ends_with(".md") {
+                let page = pages::packed(&path, &fs::read_to_string(&from)?);
+                tree.write(&format!("{at}{place}"), Mode::Data, page)?;
+            } else {
+                tree.copy(&format!("{at}{place}"), Mode::Data, &from)?;
+            }
         }
     }
     let changes = fs::read(repo::root().join("CHANGELOG.md"))?;
-    tree.write(&format!("{doc}/changelog.gz"), Mode::Data, gzip(&changes)?)
+    tree.write(&format!("{at}{}", CHANGES.1), Mode::Data, gzip(&changes)?)
+}
+
+/// Where something of the checkout that a page may name is in an installed tree, if it is packed.
+pub(super) fn place(path: &str) -> Option<String> {
+    if let Some((_, place)) = [UNIT, PROTO, CHANGES].into_iter().find(|(from, _)| *from == path) {
+        return Some(place.to_owned());
+    }
+    let below = |folder| path.strip_prefix(folder).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let documents = below("docs").map(|rest| format!("{DOC}{rest}"));
+    documents.or_else(|| below("examples").map(|rest| format!("{DOC}/examples{rest}")))
 }
 
 fn key_of(dir: &Path) -> Result<&str> {

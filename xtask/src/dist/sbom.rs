@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::date;
+use super::date::date;
 use super::layout::output;
 use super::parts::Parts;
 use crate::agent::TARGET;

@@ -23,11 +23,11 @@ use crate::{repo, setup};
 pub const MODULE: &str = "firecracker_on_kvm::";
 /// The programs and, of each, the tests.
 const PROGRAMS: &[Program] = &[
-    Program { package: "rekindle", test: "engine_contract", module: MODULE },
-    Program { package: "rekindle-e2e", test: "sandbox", module: "" },
-    Program { package: "rekindle-e2e", test: "service", module: "" },
+    Program { test: "engine_contract", module: MODULE },
+    Program { test: "sandbox", module: "" },
+    Program { test: "service", module: "" },
 ];
-/// Runs the end-to-end suite in the lab too, which takes half an hour there, and the package's unit.
+/// Runs the end-to-end suite in the lab too, which takes an hour there, and the package's unit.
 pub const EVERYTHING: &str = "REKINDLE_LAB_E2E";
 /// The image beside `minimal` that tests of the end-to-end suite use.
 const BIG: &str = "python-node";
@@ -39,7 +39,6 @@ const ENGINES: &str = "engines";
 
 /// A test program.
 struct Program {
-    package: &'static str,
     test: &'static str,
     /// What the names of its tests on Firecracker begin with.
     module: &'static str,
@@ -115,14 +114,13 @@ pub fn place(cache: &Cache) -> Place {
 
 /// Builds the tests and runs them; `line` gets every line they print.
 pub fn run(cache: &Cache, filter: &[String], line: &mut dyn FnMut(&str)) -> Result<Report> {
-    let mut programs = Vec::new();
-    for program in PROGRAMS.iter().filter(wanted) {
-        let path = build(&["test", "--no-run"], program.package, &["--test", program.test], program.test)?;
-        programs.push((program, path));
-    }
+    let wanted: Vec<&Program> = PROGRAMS.iter().filter(wanted).collect();
+    let built = Built::of(&wanted)?;
+    let programs = wanted.into_iter().map(|program| Ok((program, built.program(program.test)?)));
+    let programs = programs.collect::<Result<Vec<_>>>()?;
     let kit = Kit {
         firecracker: setup::find_firecracker(cache).context("there is no Firecracker binary")?,
-        command: build(&["build"], COMMAND, &["--bin", COMMAND], COMMAND)?,
+        command: built.program(COMMAND)?,
         programs: programs.iter().map(|(_, path)| path.clone()).collect(),
     };
     let filter = Filter::new(filter);
@@ -190,28 +188,42 @@ fn stage(cache: &Cache, dir: &Path, kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// A program of the workspace, up to date.
-fn build(verb: &[&str], package: &str, target: &[&str], name: &str) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let output = Command::new(cargo)
-        .current_dir(repo::root())
-        .args(verb)
-        .args(["--message-format=json", "--package", package])
-        .args(target)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot start cargo")?;
-    (|| {
-        ensure!(output.status.success(), "{name} does not build");
-        Ok(())
-    })()
-    .hint("cargo's messages above say why")?;
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == name)
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .with_context(|| format!("cargo names no program for {name}"))
+/// What cargo has built, as it tells it.
+struct Built(Vec<serde_json::Value>);
+
+impl Built {
+    /// The test programs and the command line, up to date. They are chosen from the whole workspace, as `cargo test
+    /// --workspace` has it: of a package by itself cargo would build the dependencies again, with other features.
+    fn of(programs: &[&Program]) -> Result<Self> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+        let output = Command::new(cargo)
+            .current_dir(repo::root())
+            .args(["test", "--no-run", "--workspace", "--message-format=json", "--bin", COMMAND])
+            .args(programs.iter().flat_map(|program| ["--test", program.test]))
+            .stderr(Stdio::inherit())
+            .output()
+            .context("cannot start cargo")?;
+        (|| {
+            ensure!(output.status.success(), "the tests do not build");
+            Ok(())
+        })()
+        .hint("cargo's messages above say why")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(Self(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()))
+    }
+
+    /// Where a program is: not the tests inside one.
+    fn program(&self, name: &str) -> Result<PathBuf> {
+        let is_it = |message: &&serde_json::Value| {
+            let inside = message["profile"]["test"] == true && message["target"]["kind"][0] == "bin";
+            message["target"]["name"] == name && !inside
+        };
+        self.0
+            .iter()
+            .filter(is_it)
+            .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+            .with_context(|| format!("cargo names no program for {name}"))
+    }
 }
 
 /// Whether a program's tests are asked for.

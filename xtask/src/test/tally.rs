@@ -3,6 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use anyhow::Result;
+
+use crate::hint;
+
 /// Where tests run: here, or in the lab.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Where {
@@ -163,6 +167,14 @@ fn is_start(line: &str) -> bool {
 fn count(summary: &str, word: &str) -> usize {
     let words: Vec<&str> = summary.split([' ', ';', '.']).filter(|word| !word.is_empty()).collect();
     words.windows(2).find(|pair| pair[1] == word).and_then(|pair| pair[0].parse().ok()).unwrap_or_default()
+}
+
+/// Whether it went well; says why when not.
+pub fn outcome(result: &Result<()>) -> bool {
+    if let Err(error) = result {
+        eprint!("{}", hint::render(error));
+    }
+    result.is_ok()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::Source;
 /// Complains about links of a page that lead nowhere, with their line.
 pub fn check(root: &Path, page: &Source) -> Vec<String> {
     let mut complaints = Vec::new();
-    for (line, target) in links(&page.text) {
+    for (line, target) in targets(&page.text) {
         if let Err(missing) = resolve(root, page, target) {
             complaints.push(format!("{}:{line}: the link `{target}` leads nowhere: {missing}", page.path));
         }
@@ -43,7 +43,7 @@ fn resolve(root: &Path, page: &Source, target: &str) -> Result<(), String> {
 }
 
 /// Relative targets with their line, counted from 1: `[text](target)` and `[name]: target`.
-fn links(text: &str) -> Vec<(usize, &str)> {
+pub fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
         let mut rest = line;

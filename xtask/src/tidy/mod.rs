@@ -3,15 +3,16 @@
 //! Every `.rs` file opens with `//!`, stays readable in length, imports only what its
 //! layer may know, and leaves nothing unfinished behind. docs/api.md says what the API's
 //! `.proto` file says and keeps what the last release's had, relative links in Markdown
-//! pages lead somewhere, the list of planted bugs fits the code, and dependencies have
-//! licences and sources that `deny.toml` allows.
+//! pages lead somewhere, every decision record is in the index, the list of planted bugs
+//! fits the code, and dependencies have licences and sources that `deny.toml` allows.
 
 mod api;
+mod decisions;
 mod dependencies;
 mod hazards;
 mod headers;
 mod layers;
-mod links;
+pub mod links;
 mod mutants;
 mod size;
 mod words;
@@ -57,6 +58,7 @@ pub fn run() -> Result<()> {
         complaints.extend(links::check(&root, page));
         complaints.extend(hazards::check(page, &sources));
     }
+    complaints.extend(decisions::check(&pages));
     complaints.extend(mutants::check(&crate::mutants::load(&root)?, &sources));
     complaints.extend(docs::stale(&root)?);
     complaints.extend(api::check(&root)?);

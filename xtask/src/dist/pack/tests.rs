@@ -1,8 +1,12 @@
 //! Packages from small parts: the same bytes whenever and wherever, and everything in its place.
 
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use super::*;
+use crate::cache::Cache;
+use crate::dist::install;
+use crate::dist::layout::output;
 
 /// Parts that look like real ones; the program is a script that prints what is asked of it.
 fn parts(dir: &Path) -> Parts {
