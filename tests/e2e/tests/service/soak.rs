@@ -199,7 +199,10 @@ async fn a_service_whose_machines_are_killed_serves_on_and_holds_no_more_in_the_
         let client = server.client().await;
         let mut counts = Counts::new();
         for _ in 0..6 {
-            life(&client, &mut counts).await.expect("nobody kills yet");
+            // Nobody kills yet, but a pause may meet a call that was given up and is still being ended.
+            if let Err(status) = life(&client, &mut counts).await {
+                assert_eq!(reason(&status), ErrorReason::Busy, "{status:?}");
+            }
             seen.extend(leftovers::machines(data));
         }
     }
