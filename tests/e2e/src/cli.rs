@@ -131,7 +131,7 @@ pub async fn rekindle_fed(data: &Path, words: &[&str], input: &[u8]) -> Ended {
     // A command that ends before it has read everything says why itself.
     let fed = stdin.write_all(input).await;
     drop(stdin);
-    let ended = collected(child).await;
+    let ended = collected(child, PATIENCE).await;
     assert!(fed.is_ok() || ended.code != Some(0), "{fed:?}: {ended:?}");
     ended
 }
@@ -141,7 +141,15 @@ pub async fn rekindle_fed(data: &Path, words: &[&str], input: &[u8]) -> Ended {
 /// # Panics
 /// When it cannot be started or does not end.
 pub async fn ended(command: &mut Command) -> Ended {
-    collected(started(command)).await
+    ended_within(PATIENCE, command).await
+}
+
+/// Runs a prepared command that may take longer than others to its end.
+///
+/// # Panics
+/// When it cannot be started or does not end in that time.
+pub async fn ended_within(patience: Duration, command: &mut Command) -> Ended {
+    collected(started(command), patience).await
 }
 
 /// Starts a command whose output is collected.
@@ -152,8 +160,8 @@ pub fn started(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
 }
 
-async fn collected(child: Child) -> Ended {
-    let output = timeout(PATIENCE, child.wait_with_output()).await.expect("ends in time").expect("ends");
+async fn collected(child: Child, patience: Duration) -> Ended {
+    let output = timeout(patience, child.wait_with_output()).await.expect("ends in time").expect("ends");
     Ended {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -37,9 +37,14 @@ async fn the_two_outputs_and_the_exit_code_of_the_program_are_those_of_the_comma
         assert_eq!(missing.code, Some(code), "{missing:?}");
         assert!(missing.stderr.contains(program) && missing.stderr.contains("hint: program"), "{missing:?}");
     }
-    let greedy = run(lab, &["--memory", "900G", "--sh", "true"]).await;
-    assert_eq!(greedy.code, Some(125), "{greedy:?}");
-    assert!(greedy.stderr.contains("--memory of 900.0 GiB is more than"), "{greedy:?}");
+    // As a server refuses it.
+    for (asked, says) in
+        [(["--memory", "900G"], "memory_bytes is 966367641600"), (["--cpus", "64"], "milli_cpus is 64000")]
+    {
+        let greedy = run(lab, &[asked[0], asked[1], "--sh", "true"]).await;
+        assert_eq!(greedy.code, Some(125), "{greedy:?}");
+        assert!(greedy.stderr.contains(says), "{greedy:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -61,13 +61,13 @@ async fn a_program_that_eats_all_memory_is_told_so_and_takes_nothing_with_it() {
     let Misbehaved { vm, finished } = misbehave(lab, eat).await;
     assert_eq!(finished.outcome, Outcome::OutOfMemory, "{finished:?}");
     let usage = vm.usage().await;
-    if let Some(peak) = usage.memory_peak_bytes {
+    if let Some(peak) = usage.group.memory_peak_bytes {
         let capabilities = lab.host.engine().capabilities();
         let limit = u64::from(lab.source.recipe.memory_mib) + capabilities.memory_overhead_mib;
         assert!(peak <= limit * 1024 * 1024, "{peak} bytes on the host");
         let half = u64::from(lab.source.recipe.memory_mib) * 1024 * 1024 / 2;
         assert!(peak > half, "the guest's memory is counted: {peak}");
-        assert_eq!(usage.oom_kills.unwrap_or(0), 0, "the guest's kernel ended it, not the host's");
+        assert_eq!(usage.group.oom_kills.unwrap_or(0), 0, "the guest's kernel ended it, not the host's");
     }
     vm.stop().await;
 }
@@ -165,7 +165,7 @@ async fn half_a_processor_makes_work_take_about_twice_as_long() {
         lab.clone_with(&plan(1000), &Identity::default()).await,
         lab.clone_with(&plan(500), &Identity::default()).await,
     );
-    if half.usage().await.cpu_usec.is_none() {
+    if half.usage().await.group.cpu_usec.is_none() {
         rekindle_test_support::skip!("processor time cannot be limited on this host");
     }
     // The same work in every round, on all processors the guest has; the best round is the least disturbed.
@@ -174,10 +174,10 @@ async fn half_a_processor_makes_work_take_about_twice_as_long() {
     let mut share: [f64; 2] = [0.0; 2];
     for round in 0..ROUNDS {
         for (index, vm) in [&whole, &half].into_iter().enumerate() {
-            let (began, before) = (Instant::now(), vm.usage().await.cpu_usec.expect("counted"));
+            let (began, before) = (Instant::now(), vm.usage().await.group.cpu_usec.expect("counted"));
             output(vm, python(spin)).await;
             let took = began.elapsed().as_secs_f64();
-            let used = (vm.usage().await.cpu_usec.expect("counted") - before) as f64 / 1e6;
+            let used = (vm.usage().await.group.cpu_usec.expect("counted") - before) as f64 / 1e6;
             best[index] = best[index].min(took);
             share[index] = share[index].max(used / took);
         }
@@ -190,7 +190,7 @@ async fn half_a_processor_makes_work_take_about_twice_as_long() {
     // The host's own figures, which no other load can raise. A period may be paid for in advance.
     assert!(share[1] <= 0.6, "half a processor is at most half of one: {share:?}");
     assert!(share[0] <= 1.1, "a whole processor is at most one: {share:?}");
-    assert!(half.usage().await.throttled_usec.is_some_and(|micros| micros > 0));
+    assert!(half.usage().await.group.throttled_usec.is_some_and(|micros| micros > 0));
     whole.stop().await;
     half.stop().await;
     if share[0] <= UNDISTURBED {

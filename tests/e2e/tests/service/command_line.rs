@@ -66,6 +66,11 @@ async fn programs_run_with_their_output_their_input_and_exit_codes_of_their_own(
         assert_eq!((refused.code, refused.stdout.as_str()), (Some(code), ""), "{refused:?}");
         assert!(refused.stderr.contains(says) && !refused.stderr.contains("doctor"), "{refused:?}");
     }
+    // More memory than its sandbox has is refused in the words of `create` and `run`.
+    let words = "memory_bytes is 966367641600, and this server allows at most ";
+    for command in [&["exec", "--memory", "900G", id][..], &["exec", "--detach", "--memory", "900G", id]] {
+        on.run(&[command, &["--", "true"]].concat()).await.assert_own_failure(words);
+    }
     let late = on.run(&["exec", "--timeout", "0.5", id, "--sh", "echo begun; sleep 60"]).await;
     assert_eq!((late.code, late.stdout.as_str()), (Some(124), "begun\n"), "{late:?}");
     let failed = on.run(&["exec", "--json", id, "--python", "import absent_module"]).await;

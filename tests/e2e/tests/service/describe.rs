@@ -4,13 +4,14 @@
 //! up to an hour in an emulated guest.
 
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rekindle_e2e::cli::{Ended, command, ended};
+use rekindle_e2e::cli::{Ended, command, ended, ended_within};
 use rekindle_e2e::leftovers;
 use rekindle_e2e::server::Server;
 use rekindle_e2e::{Lab, Unavailable};
 use tempfile::TempDir;
+use tokio::process::Command;
 
 /// The image that has the libraries for Parquet and Excel, barely warmed up.
 const LIBRARIES: (&str, &str) = (
@@ -22,8 +23,17 @@ const ROOMY: (&str, &str) = (
     "roomy",
     "description = \"minimal with a large disk\"\nimage = \"minimal\"\nvcpus = 2\nmemory_mib = 512\nscratch_mib = 4096\n",
 );
-/// Written by pyarrow and openpyxl: `make.py` beside them.
-const WRITTEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../supervisor/src/service/describe/fixtures");
+/// Written by pyarrow and openpyxl: `make.py` beside them. In this program, because the lab has no checkout.
+const WRITTEN: [(&str, &[u8]); 3] = [
+    ("orders.parquet", include_bytes!("../../../../supervisor/src/service/describe/fixtures/orders.parquet")),
+    (
+        "customers.parquet",
+        include_bytes!("../../../../supervisor/src/service/describe/fixtures/customers.parquet"),
+    ),
+    ("stock.xlsx", include_bytes!("../../../../supervisor/src/service/describe/fixtures/stock.xlsx")),
+];
+/// How long a command may take that reads or writes gigabytes in an emulated machine.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// Makes a template.
 async fn template(lab: &Lab, (name, recipe): (&str, &str)) -> Result<(), Unavailable> {
@@ -46,9 +56,21 @@ impl Place {
         Self { data, server }
     }
 
-    async fn run(&self, words: &[&str]) -> Ended {
+    fn command(&self, words: &[&str]) -> Command {
         let mut command = command(self.data.path(), words);
-        ended(command.env("REKINDLE_SERVER", self.server.address()).env("NO_COLOR", "1")).await
+        command.env("REKINDLE_SERVER", self.server.address()).env("NO_COLOR", "1");
+        command
+    }
+
+    async fn run(&self, words: &[&str]) -> Ended {
+        ended(&mut self.command(words)).await
+    }
+
+    /// The same as `text`, of what takes long.
+    async fn text_at_last(&self, words: &[&str]) -> String {
+        let ended = ended_within(LONG, &mut self.command(words)).await;
+        assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
+        ended.stdout
     }
 
     async fn text(&self, words: &[&str]) -> String {
@@ -137,8 +159,11 @@ async fn parquet_and_excel_files_are_looked_into_and_loaded_within_the_memory() 
     let place = Place::new(lab, &["pool.templates={ minimal = {}, libraries = {} }"]).await;
     let created = place.text(&["create", "--template", LIBRARIES.0, "--ttl", "20m"]).await;
     let id = created.trim_end();
-    for name in ["orders.parquet", "customers.parquet", "stock.xlsx"] {
-        place.text(&["put", id, &format!("{WRITTEN}/{name}"), name]).await;
+    let folder = tempfile::tempdir().expect("a directory");
+    for (name, bytes) in WRITTEN {
+        let file = folder.path().join(name);
+        fs::write(&file, bytes).expect("written");
+        place.text(&["put", id, file.to_str().expect("text"), name]).await;
     }
     let said = place
         .text(&[
@@ -198,13 +223,13 @@ with open("large.jsonl", "w") as file:
 print(times * 20_000)
 "#;
     let records: u64 = place
-        .text(&["exec", id, "--timeout", "30m", "--python", script])
+        .text_at_last(&["exec", id, "--timeout", "30m", "--python", script])
         .await
         .trim()
         .parse()
         .expect("a number");
     let began = Instant::now();
-    let said = place.text(&["describe", id, "large.jsonl", "--timeout", "55m"]).await;
+    let said = place.text_at_last(&["describe", id, "large.jsonl", "--timeout", "55m"]).await;
     let took = began.elapsed();
     assert!(!said.contains("INCOMPLETE") && !said.contains("ERROR"), "{said}");
     let grouped = |number: u64| {

@@ -1,6 +1,5 @@
 //! E2B's own client, as it is published, against the server: three variables and nothing else.
 
-use std::path::Path;
 use std::time::Duration;
 
 use rekindle_e2e::Lab;
@@ -54,11 +53,10 @@ async fn the_published_clients_of_e2b_in_javascript_work_unmodified() {
 /// What a user reads first, as it is written there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_examples_of_the_pages_print_what_they_say() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for (page, heading) in
-        [("README.md", "## With the client you have\n"), ("docs/guides/e2b.md", "## Three variables\n")]
-    {
-        let page = std::fs::read_to_string(root.join(page)).expect("a page");
+    for (page, heading) in [
+        (include_str!("../../../../README.md"), "## With the client you have\n"),
+        (include_str!("../../../../docs/guides/e2b.md"), "## Three variables\n"),
+    ] {
         let (_, rest) = page.split_once(heading).expect("the heading");
         let variables = ["E2B_API_KEY=$(rekindle token create --e2b", "E2B_API_URL=", "E2B_SANDBOX_URL="];
         let (before, rest) = rest.split_once("```python\n").expect("a program");

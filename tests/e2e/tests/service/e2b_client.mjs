@@ -3,7 +3,8 @@
 
 import assert from 'node:assert/strict'
 import { Sandbox as Interpreter } from '@e2b/code-interpreter'
-import { AuthenticationError, CommandExitError, Sandbox } from 'e2b'
+import { AuthenticationError, BuildError, CommandExitError, SandboxError, VolumeError } from 'e2b'
+import { Sandbox, Template, Volume } from 'e2b'
 
 // An emulated guest on a busy host takes its time.
 const PATIENCE = { timeoutMs: 240_000, requestTimeoutMs: 240_000 }
@@ -34,6 +35,19 @@ async function files(sandbox) {
   console.log('files')
 }
 
+async function absent(sandbox) {
+  for (const [what, kind, ask] of [
+    ['snapshots of sandboxes', SandboxError, () => sandbox.createSnapshot()],
+    ['volumes', VolumeError, () => Volume.create('mine')],
+    ['template builds', BuildError, () => Template.build(Template().fromBaseImage(), 'mine')],
+  ]) {
+    const refused = await ask().catch((error) => error)
+    assert(refused instanceof kind, `${what}: ${refused}`)
+    assert(refused.message.includes(`Rekindle has no ${what}`), refused.message)
+  }
+  console.log('absent')
+}
+
 async function interpreter() {
   const sandbox = await Interpreter.create(PATIENCE)
   const run = (code, options) => sandbox.runCode(code, { ...PATIENCE, ...options })
@@ -48,6 +62,7 @@ async function interpreter() {
 const sandbox = await Sandbox.create({ ...PATIENCE, metadata: { made: 'here' }, envs: { WORD: 'hello' } })
 await commands(sandbox)
 await files(sandbox)
+await absent(sandbox)
 assert.deepEqual((await sandbox.getInfo()).metadata, { made: 'here' })
 assert.equal(await sandbox.kill(), true)
 assert.equal(await sandbox.isRunning(), false)

@@ -9,11 +9,16 @@ import urllib.request
 from e2b import (
     AsyncSandbox,
     AuthenticationException,
+    BuildException,
     CommandExitException,
     FileNotFoundException,
     NotFoundException,
     Sandbox,
+    SandboxException,
+    Template,
     TimeoutException,
+    Volume,
+    VolumeException,
 )
 
 # An emulated guest on a busy host takes its time.
@@ -135,6 +140,20 @@ def ports(sandbox):
     print("ports")
 
 
+def absent(sandbox):
+    for what, ask in (
+        ("snapshots of sandboxes", sandbox.create_snapshot),
+        ("volumes", lambda: Volume.create("mine")),
+        ("template builds", lambda: Template.build(Template().from_base_image(), "mine")),
+    ):
+        try:
+            ask()
+            raise AssertionError(f"there are no {what}")
+        except (SandboxException, VolumeException, BuildException) as refused:
+            assert f"Rekindle has no {what}" in str(refused), refused
+    print("absent")
+
+
 async def asynchronous():
     sandbox = await AsyncSandbox.create(timeout=PATIENCE, request_timeout=PATIENCE)
     lines = [sandbox.commands.run(f"echo {number}", request_timeout=PATIENCE) for number in range(4)]
@@ -148,7 +167,7 @@ def main():
     sandbox = Sandbox.create(
         timeout=PATIENCE, metadata={"made": "here"}, envs={"WORD": "hello"}, request_timeout=PATIENCE
     )
-    for part in (commands, background, files, life, terminal, ports):
+    for part in (commands, background, files, life, terminal, ports, absent):
         part(sandbox)
     assert sandbox.kill() is True
     assert sandbox.kill() is False and not sandbox.is_running()

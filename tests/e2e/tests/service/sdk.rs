@@ -19,6 +19,31 @@ const CLIENT: &str = include_str!("sdk_client.py");
 const COMPILER: &[&str] = &["typescript@5.9.3"];
 /// What is done with the SDK for TypeScript: it is built, its own tests and the examples of its page are run, and more.
 const JAVASCRIPT: &str = include_str!("sdk_client.mjs");
+/// The guides that have a program for the SDK, with what the program finds there, and what must be so after it.
+const GUIDES: [(&str, &str, &str); 5] = [
+    (
+        "clock",
+        "import datetime\nfrom rekindle import Sandbox\nsandbox = Sandbox()",
+        "assert sandbox.run_python('import time; print(time.tzname[0])', timezone='Europe/Berlin').stdout == 'CET\\n'",
+    ),
+    ("code-interpreter", "", "assert run.text == '42'"),
+    (
+        "diagnoses",
+        "from rekindle import Sandbox\nsandbox, source, asked = Sandbox(), 'import reqests', []\nask_again = asked.append",
+        "assert len(asked) == 1 and asked[0].startswith('reqests is missing: '), asked",
+    ),
+    (
+        "traces",
+        "trace_id, data = '4bf92f3577b34da6a3ce929d0e0e4737', 'a\\n1\\n'\n\
+         traceparent = f'00-{trace_id}-00f067aa0ba902b7-01'",
+        "with rekindle.Client() as client: assert 'count' in {step.step for step in client.timeline(trace_id).steps}",
+    ),
+    (
+        "turns",
+        "from rekindle import Sandbox\nsource = 'print(42)'",
+        "assert (result.turns_left, result.warning, result.stdout) == (11, '', '42\\n'), result",
+    ),
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_python_sdk_uses_a_sandbox_from_beginning_to_end() {
@@ -40,10 +65,16 @@ async fn the_python_sdk_uses_a_sandbox_from_beginning_to_end() {
     let elsewhere = tempfile::tempdir().expect("a directory");
     let stdout = packages.printed(elsewhere.path(), &env, &["-c", CLIENT]).await;
     assert!(stdout.ends_with("done\n"), "{stdout}");
-    let examples = examples(&folder);
-    assert!(examples.len() >= 6, "{examples:?}");
-    for example in examples.iter().filter(|example| !example.contains(LARGE)) {
-        packages.printed(elsewhere.path(), &env, &["-c", example]).await;
+    let mut programs = examples(&folder.join("README.md"));
+    assert!(programs.len() >= 6, "{programs:?}");
+    programs.retain(|program| !program.contains(LARGE));
+    for (guide, before, after) in GUIDES {
+        let page = folder.join(format!("../../docs/guides/{guide}.md"));
+        let [program] = &examples(&page)[..] else { panic!("{guide} has one program") };
+        programs.push(format!("{before}\n{program}\n{after}\n"));
+    }
+    for program in &programs {
+        packages.printed(elsewhere.path(), &env, &["-c", program]).await;
     }
     server.stop(&leftovers::machines(data.path())).await;
 }
@@ -64,7 +95,7 @@ async fn a_stranger_has_a_chart_in_an_environment_of_their_own() {
         Err(reason) => rekindle_test_support::skip!("no large template: {reason}"),
     };
     let server = large::server(&data, &[]).await;
-    let examples = examples(&folder);
+    let examples = examples(&folder.join("README.md"));
     let [example] = &examples.iter().filter(|example| example.contains(LARGE)).collect::<Vec<_>>()[..] else {
         panic!("there is not one example with the large template: {examples:?}");
     };
@@ -79,9 +110,9 @@ async fn a_stranger_has_a_chart_in_an_environment_of_their_own() {
     server.stop(&leftovers::machines(data.path())).await;
 }
 
-/// The programs on the page of the SDK for Python.
-fn examples(folder: &Path) -> Vec<String> {
-    let page = std::fs::read_to_string(folder.join("README.md")).expect("a page");
+/// The programs in Python on a page.
+fn examples(page: &Path) -> Vec<String> {
+    let page = std::fs::read_to_string(page).expect("a page");
     let parts = page.split("```python\n").skip(1).filter_map(|rest| rest.split("```").next());
     parts.map(str::to_owned).collect()
 }

@@ -25,8 +25,16 @@ for (const url of [process.env.REKINDLE_SERVER, process.env.REKINDLE_SOCKET]) ru
 console.log("tested");
 
 fs.mkdirSync("examples");
-const examples = fs.readFileSync("README.md", "utf8").split("```ts\n").slice(1).map((rest) => rest.split("```")[0]);
+const onPage = (page) => fs.readFileSync(page, "utf8").split("```ts\n").slice(1).map((rest) => rest.split("```")[0]);
+const examples = onPage("README.md");
 assert.ok(examples.length >= 6, `${examples.length} examples`);
+// The guide's program says what is to be seen, and not where it has its names from.
+const [traces] = onPage(`${process.env.REKINDLE_SDK}/../../docs/guides/traces.md`);
+examples.push(`import { Client, Sandbox } from "rekindle";
+const client = new Client(), traceId = "4bf92f3577b34da6a3ce929d0e0e4738", traceparent = "00-" + traceId + "-00f067aa0ba902b7-01";
+${traces}
+if (!steps.some((step) => step.step === "count" && step.executions === 1)) throw new Error(JSON.stringify(steps));
+`);
 examples.forEach((example, at) => fs.writeFileSync(`examples/${at}.ts`, example));
 const options = { rootDir: ".", outDir: "../examples-built", declaration: false, noUnusedLocals: false };
 fs.writeFileSync("examples/tsconfig.json", JSON.stringify({ extends: "../tsconfig.json", compilerOptions: options, include: ["*.ts"] }));
