@@ -173,9 +173,6 @@ impl Run<'_> {
         rows.push(row(Scenario::RestorePrespawned, "restore_prespawned", async |record| {
             starts::prespawned(bed, record).await
         }));
-        rows.push(row(Scenario::Command, "command_output", async |record| {
-            starts::command(bed, record).await
-        }));
         rows.push(row(Scenario::PythonStart, "restore_python", async |record| {
             starts::python(bed, record).await
         }));

@@ -87,7 +87,7 @@ impl Networked {
         let gate = Arc::new(egress.gate(egress.policy("bench").context("the policy")?, None));
         let (vm, plain) = (bed.clone().await?, bed.clone().await?);
         // It ends with the machine's session.
-        tokio::spawn(Arc::clone(&gate).serve(vm.agent().take_streams()));
+        tokio::spawn(Arc::clone(&gate).serve(vm.agent().take_streams(), Arc::clone(vm.agent().meter())));
         for agent in [vm.agent(), plain.agent()] {
             roundtrip::warm_up(agent).await?;
         }

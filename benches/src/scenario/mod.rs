@@ -32,8 +32,6 @@ pub enum Scenario {
     Restore,
     /// A clone whose monitor was started before it was needed
     RestorePrespawned,
-    /// What a command does that is not a service: choose the engine, then restore
-    Command,
     /// A machine that was restored beforehand and waits in the pool
     ClaimParked,
     /// A machine that boots and one that is restored, to the first output of Python
@@ -79,7 +77,6 @@ impl Scenario {
                     | Self::ColdBoot
                     | Self::Restore
                     | Self::RestorePrespawned
-                    | Self::Command
                     | Self::PythonStart
                     | Self::WorkingSet
                     | Self::Bubblewrap

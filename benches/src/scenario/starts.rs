@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rekindle::agent::{AgentClient, Program};
-use rekindle::engine::detect::{self, EngineChoice};
 use rekindle::engine::{RestoreSpec, Stopwatch};
 use rekindle::vm::Vm;
 
@@ -114,25 +113,6 @@ pub async fn prespawned(bed: &Bed, record: &mut Record) -> Result<()> {
     drop(agent);
     started.machine.kill().await;
     ground.close().await
-}
-
-/// One restore by a command, which has to find the engine first.
-///
-/// # Errors
-/// When it fails.
-pub async fn command(bed: &Bed, record: &mut Record) -> Result<()> {
-    page_cache::warm(&bed.read_by_restore())?;
-    host_at_rest().await;
-    let begun = Instant::now();
-    detect::detect(EngineChoice::Forced(bed.kind()), None)?;
-    let found = begun.elapsed();
-    let vm = bed.clone().await?;
-    let sample = Sample::start(vm.timings(), begun.elapsed().saturating_sub(found));
-    let output = first_output(vm.agent()).await;
-    vm.stop().await;
-    let kind = Kind::time(Scenario::Command, "command_output", "engine found, to the first output of `echo`");
-    record.add(kind.with_cache(PageCache::Hot), sample.and("find", found).and(OUTPUT, output?));
-    Ok(())
 }
 
 /// One boot and one restore, each to the first output of a line of Python sent as `code`. A machine that booted
