@@ -130,6 +130,10 @@ fn row(error: &ServiceError) -> (StatusCode, Retry) {
     }
     let later = |status| (status, Retry::Later(error.retry_after()));
     let never = |status| (status, Retry::Never);
+    if let ServiceError::UnderWay { .. } = error {
+        // The SDKs take a conflict for a sandbox that is paused already.
+        return later(StatusCode::SERVICE_UNAVAILABLE);
+    }
     match error.kind() {
         ErrorKind::InvalidRequest | ErrorKind::LimitExceeded | ErrorKind::WrongFileKind => {
             never(StatusCode::BAD_REQUEST)

@@ -27,6 +27,9 @@ const SET_CLOCK: Duration = Duration::from_secs(10);
 /// How long callers have to read what ended programs have left them, when a pause is asked for.
 const UNREAD: Duration = Duration::from_secs(2);
 
+/// How long a pause waits for calls under way: the end of one whose caller has just given it up may not have been noticed.
+const GIVEN_UP: Duration = Duration::from_millis(500);
+
 /// The least time a sandbox has once it is resumed from the pause at its timeout, so that whoever resumes it can give it more.
 const LEAST_AGAIN: Duration = Duration::from_secs(60);
 
@@ -251,9 +254,9 @@ async fn set_paused(sandbox: &Sandbox) -> Result<bool, ServiceError> {
 
 /// Lets no call in any more; whether one could get in before. The clocks go on: the machine runs.
 pub(super) async fn close_to_calls(sandbox: &Sandbox) -> Result<bool, ServiceError> {
-    tokio::select! {
-        () = end_unread(sandbox) => {}
-        () = end_wanted(sandbox) => return Err(sandbox.over(&sandbox.lock(), true)),
+    end_calls(sandbox).await;
+    if sandbox.wanted().is_some() {
+        return Err(sandbox.over(&sandbox.lock(), true));
     }
     let mut inner = sandbox.lock();
     match inner.state {
@@ -283,6 +286,21 @@ pub(super) async fn wake(sandbox: &Sandbox, origin: &Origin) -> Result<(), Servi
     Ok(())
 }
 
+/// Gives calls under way the time to end that are about to.
+async fn end_calls(sandbox: &Sandbox) {
+    end_unread(sandbox).await;
+    // A call that goes on after that is in the way of the pause.
+    let _ = timeout(GIVEN_UP, calls_ended(sandbox)).await;
+}
+
+/// Completes when no call is under way any more, or somebody wants the sandbox to end. One look at both: a wake-up
+/// is for one who waits.
+async fn calls_ended(sandbox: &Sandbox) {
+    while sandbox.lock().lifetime.under_way() > 0 && sandbox.wanted().is_none() {
+        sandbox.woken().await;
+    }
+}
+
 /// Ends live executions whose programs have ended and whose callers do not read the rest, where these alone are under
 /// way: a caller that does not read must not keep others from pausing.
 async fn end_unread(sandbox: &Sandbox) {
@@ -303,17 +321,16 @@ async fn end_unread(sandbox: &Sandbox) {
         }
         false
     };
-    if timeout(PROMPT, asked).await.unwrap_or(true) {
+    let runs = tokio::select! {
+        runs = timeout(PROMPT, asked) => runs.unwrap_or(true),
+        () = end_wanted(sandbox) => return,
+    };
+    if runs {
         return;
     }
     // Not kept alive: who goes away meanwhile has ended it.
     let live: Vec<_> = live.iter().map(Arc::downgrade).collect();
-    let read = async {
-        while sandbox.lock().lifetime.under_way() > 0 {
-            sandbox.woken().await;
-        }
-    };
-    if timeout(UNREAD, read).await.is_err() {
+    if timeout(UNREAD, calls_ended(sandbox)).await.is_err() {
         live.iter().filter_map(Weak::upgrade).for_each(|call| call.cut());
     }
 }

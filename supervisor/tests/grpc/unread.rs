@@ -1,5 +1,6 @@
-//! Live output that nobody reads, after its program has ended.
+//! Pauses beside calls that end: live output that nobody reads, calls that were given up.
 
+use bytes::Bytes;
 use rekindle::service::{Caller, ExecuteSpec, Input, LiveEvent, LiveExecution, SandboxState, ServiceError};
 use rekindle_test_support::wait::{PATIENCE, in_time, until};
 
@@ -8,8 +9,8 @@ use crate::place::Place;
 /// More than anything between a guest and a caller that does not read can hold.
 const FLOOD: &str = "flood 20000000";
 
-async fn started(place: &Place, sandbox: &str, line: &str) -> LiveExecution {
-    let spec = ExecuteSpec {
+fn spec(line: &str) -> ExecuteSpec {
+    ExecuteSpec {
         program: rekindle::agent::Program::Shell(line.into()),
         user: rekindle::agent::GuestUser::User,
         plain_interpreter: false,
@@ -19,7 +20,11 @@ async fn started(place: &Place, sandbox: &str, line: &str) -> LiveExecution {
         memory_bytes: 0,
         output_limit: None,
         clock: rekindle::agent::ExecutionClock::default(),
-    };
+    }
+}
+
+async fn started(place: &Place, sandbox: &str, line: &str) -> LiveExecution {
+    let spec = spec(line);
     let live = place.service.execute_live(&Caller::local(), sandbox, &spec, Input::None, None).await;
     live.expect("started")
 }
@@ -49,6 +54,25 @@ async fn an_unread_stream_holds_up_a_pause_only_while_its_program_runs() {
     assert!(matches!(live.next().await, Ok(None)), "nothing follows an error");
     let resumed = in_time("a resume", service.resume(&caller, &id)).await.expect("resumed");
     assert_eq!(resumed.state, SandboxState::Running);
+}
+
+#[tokio::test]
+async fn a_pause_waits_for_the_end_of_a_call_that_is_given_up() {
+    let place = Place::new().await;
+    let (service, caller) = (&place.service, Caller::local());
+    let (id, guest) = place.sandbox(&mut place.client().await).await;
+    let mut running = Box::pin(service.execute(&caller, &id, spec("sleep 600000"), Bytes::new(), ""));
+    tokio::select! {
+        ended = &mut running => panic!("{ended:?}"),
+        () = until("it runs", || guest.running() == 1) => {}
+    }
+    let mut pause = std::pin::pin!(service.pause(&caller, &id));
+    // The keeper has been asked, and has looked, while the call is under way.
+    assert!(futures::poll!(pause.as_mut()).is_pending());
+    tokio::task::yield_now().await;
+    drop(running);
+    let paused = in_time("a pause", pause).await.expect("nobody waits for the call any more");
+    assert_eq!(paused.state, SandboxState::Paused);
 }
 
 #[tokio::test]

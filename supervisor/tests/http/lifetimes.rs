@@ -21,6 +21,29 @@ async fn until_paused(place: &Place, id: &str) {
     assert_eq!(info(place, id).await["state"], "paused");
 }
 
+fn owner() -> Caller {
+    Caller {
+        tenant: "acme".into(),
+        token: Some("good".into()),
+        scopes: Scopes { admin: false, ..Scopes::ALL },
+        ..Caller::local()
+    }
+}
+
+fn shell(line: &str) -> ExecuteSpec {
+    ExecuteSpec {
+        program: Program::Shell(line.into()),
+        user: rekindle::agent::GuestUser::User,
+        plain_interpreter: false,
+        env: BTreeMap::new(),
+        cwd: String::new(),
+        timeout: None,
+        memory_bytes: 0,
+        output_limit: None,
+        clock: rekindle::agent::ExecutionClock::default(),
+    }
+}
+
 #[tokio::test]
 async fn an_end_told_twice_is_the_same_and_connecting_never_shortens_it() {
     let place = Place::new().await;
@@ -108,28 +131,30 @@ async fn a_sandbox_that_pauses_at_its_timeout_is_there_when_somebody_connects() 
 }
 
 #[tokio::test]
+async fn a_pause_that_a_call_is_in_the_way_of_is_not_taken_for_one_that_was_made() {
+    let place = Place::new().await;
+    let (id, _) = place.sandbox(json!({})).await;
+    let guest = place.host.guests.all().pop().expect("a guest");
+    let caller = owner();
+    let refusal = tokio::select! {
+        ended = place.service.execute(&caller, &id, shell("sleep 600000"), Bytes::new(), "") => panic!("{ended:?}"),
+        refusal = async {
+            until("it runs", || guest.running() > 0).await;
+            place.post(&format!("/sandboxes/{id}/pause"), &json!({})).await
+        } => refusal,
+    };
+    // 409 is what the SDKs take for a sandbox that is paused already.
+    assert!(refusal.refused(503).contains("under way"), "{refusal:?}");
+    assert_eq!(info(&place, &id).await["state"], "running");
+}
+
+#[tokio::test]
 async fn a_call_under_way_is_not_cut_off_by_the_pause_at_the_timeout() {
     let place = Place::new().await;
     let (id, _) = place.sandbox(json!({"autoPause": true})).await;
-    let caller = Caller {
-        tenant: "acme".into(),
-        token: Some("good".into()),
-        scopes: Scopes { admin: false, ..Scopes::ALL },
-        ..Caller::local()
-    };
-    let spec = ExecuteSpec {
-        program: Program::Shell("sleep 1500; echo done".into()),
-        user: rekindle::agent::GuestUser::User,
-        plain_interpreter: false,
-        env: BTreeMap::new(),
-        cwd: String::new(),
-        timeout: None,
-        memory_bytes: 0,
-        output_limit: None,
-        clock: rekindle::agent::ExecutionClock::default(),
-    };
     let guest = place.host.guests.all().pop().expect("a guest");
-    let running = place.service.execute(&caller, &id, spec, Bytes::new(), "");
+    let caller = owner();
+    let running = place.service.execute(&caller, &id, shell("sleep 1500; echo done"), Bytes::new(), "");
     let meanwhile = async {
         until("it runs", || guest.running() > 0).await;
         place.post(&format!("/sandboxes/{id}/timeout"), &json!({"timeout": 0})).await
