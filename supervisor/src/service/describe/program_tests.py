@@ -277,6 +277,17 @@ class Tables(Case):
         self.assertEqual(pairs, {("customers.csv:id", "orders.jsonl:customer_id"), ("customers.csv:mail", "orders.jsonl:mail")})
         self.assertIn("may belong together", text)
 
+    def test_a_column_without_repetitions_is_told_as_that_whatever_its_values_hash_to(self):
+        names = [f"c{n}" for n in range(30)]
+        rows = "".join(",".join(f"{name}-{row}" for name in names) + "\n" for row in range(5000))
+        self.write("a.csv", ",".join(names) + "\n" + rows)
+        # Columns are counted where there is another file to hold them against.
+        self.write("b.csv", "id,x\n1,2\n3,4\n")
+        for seed in "123":
+            with mock.patch.dict(os.environ, {"PYTHONHASHSEED": seed}):
+                fields = self.ask("a.csv", "b.csv")[1]["files"][0]["values"]["fields"]
+            self.assertEqual([name for name in names if not fields[name].get("unique")], [], seed)
+
     def test_columns_of_records_in_arrays_below_keys_are_compared_and_a_wide_file_leaves_the_others_theirs(self):
         self.write("customers.csv", "id,mail\n" + "".join(f"{n},m{n}@x.org\n" for n in range(5000)))
         wide = {f"w{n}": {f"x{m}": m for m in range(30)} for n in range(30)}

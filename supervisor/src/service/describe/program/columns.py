@@ -1,7 +1,7 @@
 
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
-SKETCH = 512
+SKETCH = 1024
 SPREAD = 0x9E3779B97F4A7C15
 MASK = (1 << 61) - 1
 
@@ -222,7 +222,7 @@ class Sketch:
         bound = self.bound
         hashes = [spread for spread in [hash(value) * SPREAD & MASK for value in set(values)] if spread <= bound]
         self.kept.update(hashes)
-        if len(self.kept) > 4 * SKETCH:
+        if len(self.kept) > 2 * SKETCH:
             self.cut()
 
     def cut(self):
