@@ -103,11 +103,13 @@ fn verdict(code: Option<i32>, skipped: bool, results: &[bool]) -> Verdict {
     }
 }
 
-/// Whether each test of this name passed.
+/// Whether each test of this name passed. A name that several have begins with that of a module.
 fn results(told: &str, name: &str) -> Vec<bool> {
     let results = told.lines().filter_map(|line| line.strip_prefix("test ")?.split_once(" ... "));
     let mut own: BTreeMap<&str, bool> = BTreeMap::new();
-    for (path, result) in results.filter(|(path, _)| path.rsplit("::").next() == Some(name)) {
+    let named =
+        |path: &str| path.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with("::"));
+    for (path, result) in results.filter(|(path, _)| named(path)) {
         // A test that runs itself in another process is told of twice.
         *own.entry(path).or_insert(true) &= result.starts_with("ok");
     }
@@ -167,6 +169,7 @@ mod tests {
         let told = "running 3 tests\ntest a::tests::it ... ok\ntest b::it_is ... ok\ntest it ... FAILED\n\ntest result: FAILED.\n";
         assert_eq!(results(told, "it"), [true, false]);
         assert_eq!(results(told, "it_is"), [true]);
+        assert_eq!(results(told, "tests::it"), [true]);
         assert_eq!(results(told, "nothing"), [false; 0]);
         assert_eq!(results("test a::it ... ok\ntest a::it ... FAILED\n", "it"), [false]);
     }
