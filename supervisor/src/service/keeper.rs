@@ -152,8 +152,6 @@ async fn wait(
                 };
             }
             () = sandbox.woken() => {}
-            // Never dropped half-way: only a select that waits is.
-            Some(request) = transitions.recv() => service.make_transition(sandbox, holdings, request).await,
             due = clock => {
                 // The clock may have been changed while this one ran.
                 let still = sandbox.lock().lifetime.due().filter(|(at, _)| *at <= Instant::now());
@@ -168,6 +166,9 @@ async fn wait(
                     None => {}
                 }
             }
+            // After the clocks: who asks without end must not outlive them. Never dropped half-way: only a select that
+            // waits is.
+            Some(request) = transitions.recv() => service.make_transition(sandbox, holdings, request).await,
         }
     }
 }

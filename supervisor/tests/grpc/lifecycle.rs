@@ -5,7 +5,8 @@ use std::time::Duration;
 use rekindle::engine::Operation;
 use rekindle::engine::fake::Fault;
 use rekindle::service::{
-    Caller, CreateSpec, EndReason, SandboxState, SandboxView, Service, ServiceConfig, TimelineOutcome,
+    Caller, CreateSpec, EndReason, ExecuteSpec, SandboxState, SandboxView, Service, ServiceConfig,
+    ServiceError, TimelineOutcome,
 };
 use rekindle_api::Code;
 use rekindle_api::v1::{self, ErrorReason};
@@ -43,6 +44,20 @@ async fn ended(service: &Service, made: &SandboxView) -> EndReason {
     panic!("it never ends");
 }
 
+fn sleeping(line: &str, timeout: Duration) -> ExecuteSpec {
+    ExecuteSpec {
+        program: rekindle::agent::Program::Shell(line.into()),
+        user: rekindle::agent::GuestUser::User,
+        plain_interpreter: false,
+        env: Default::default(),
+        cwd: String::new(),
+        timeout: Some(timeout),
+        memory_bytes: 0,
+        output_limit: None,
+        clock: rekindle::agent::ExecutionClock::default(),
+    }
+}
+
 const RUNNING: (SandboxState, Option<EndReason>) = (SandboxState::Running, None);
 
 #[tokio::test]
@@ -64,17 +79,7 @@ async fn an_idle_sandbox_ends_and_one_with_a_call_under_way_is_not_idle() {
     let made = made(service, 1000, 10).await;
     pause();
     advance(9 * SECOND).await;
-    let spec = rekindle::service::ExecuteSpec {
-        program: rekindle::agent::Program::Shell("sleep 50000".into()),
-        user: rekindle::agent::GuestUser::User,
-        plain_interpreter: false,
-        env: Default::default(),
-        cwd: String::new(),
-        timeout: Some(60 * SECOND),
-        memory_bytes: 0,
-        output_limit: None,
-        clock: rekindle::agent::ExecutionClock::default(),
-    };
+    let spec = sleeping("sleep 50000", 60 * SECOND);
     let began = tokio::time::Instant::now();
     let ran = service.execute(&Caller::local(), made.id.as_str(), spec, Default::default(), "").await;
     ran.expect("it is in use for longer than it may be idle");
@@ -83,6 +88,28 @@ async fn an_idle_sandbox_ends_and_one_with_a_call_under_way_is_not_idle() {
     assert_eq!(state(service, &made).await, RUNNING, "the end of a call starts the clock anew");
     advance(2 * SECOND).await;
     assert_eq!(ended(service, &made).await, EndReason::Idle);
+}
+
+#[tokio::test]
+async fn who_asks_for_pauses_without_end_does_not_outlive_the_clocks() {
+    let place = Place::new().await;
+    let (service, caller) = (&place.service, Caller::local());
+    let made = made(service, 100, 0).await;
+    let id = made.id.as_str();
+    pause();
+    let began = tokio::time::Instant::now();
+    // While a call is under way each takes its time to be refused, and the next one waits already.
+    let asking = async || {
+        while let Err(ServiceError::UnderWay { .. }) = service.pause(&caller, id).await
+            && began.elapsed() < 200 * SECOND
+        {}
+    };
+    let spec = sleeping("sleep 600000", 1000 * SECOND);
+    let running = service.execute(&caller, id, spec, Default::default(), "");
+    let (ran, ..) = in_time("its end", async { tokio::join!(running, asking(), asking(), asking()) }).await;
+    ran.expect_err("it was cut off");
+    assert_eq!(ended(service, &made).await, EndReason::Expired);
+    assert!(began.elapsed() < 110 * SECOND, "{:?}", began.elapsed());
 }
 
 #[tokio::test]
