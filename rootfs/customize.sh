@@ -52,12 +52,9 @@ if [ -s "$build/npm.list" ]; then
 fi
 
 # Every login shell reads this, and can do without the two programs that it starts there: bash knows whose it is, and
-# names are matched by the shell. What is replaced must be known.
-profile=/etc/profile
-grep -qF '"$(id -u)" -eq 0' $profile
-grep -qF 'in $(run-parts --list ' $profile
+# names are matched by the shell. Where Debian's words are others, they stay.
 sed -i -e 's/"$(id -u)" -eq 0/"${EUID:-$(id -u)}" -eq 0/' \
-    -e 's/in $(run-parts --list .*); do/in \/etc\/profile.d\/*.sh; do/' $profile
+    -e 's/in $(run-parts --list .*); do/in \/etc\/profile.d\/*.sh; do/' /etc/profile
 
 # Goes into the image's manifest.
 dpkg-query --show --showformat '${Package} ${Version}\n' | sort >"$build/packages.txt"

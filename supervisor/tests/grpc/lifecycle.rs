@@ -5,8 +5,8 @@ use std::time::Duration;
 use rekindle::engine::Operation;
 use rekindle::engine::fake::Fault;
 use rekindle::service::{
-    Caller, CreateSpec, EndReason, ExecuteSpec, SandboxState, SandboxView, Service, ServiceConfig,
-    ServiceError, TimelineOutcome,
+    Caller, CreateSpec, EndReason, SandboxState, SandboxView, Service, ServiceConfig, ServiceError,
+    TimelineOutcome,
 };
 use rekindle_api::Code;
 use rekindle_api::v1::{self, ErrorReason};
@@ -14,7 +14,7 @@ use rekindle_fake_guest::Manner;
 use rekindle_test_support::wait::{in_time, until, until_answer};
 use tokio::time::{advance, pause};
 
-use crate::place::{Place, Wishes, millis, output, refused, shell};
+use crate::place::{Place, Wishes, millis, output, refused, shell, spec};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -44,20 +44,6 @@ async fn ended(service: &Service, made: &SandboxView) -> EndReason {
     panic!("it never ends");
 }
 
-fn sleeping(line: &str, timeout: Duration) -> ExecuteSpec {
-    ExecuteSpec {
-        program: rekindle::agent::Program::Shell(line.into()),
-        user: rekindle::agent::GuestUser::User,
-        plain_interpreter: false,
-        env: Default::default(),
-        cwd: String::new(),
-        timeout: Some(timeout),
-        memory_bytes: 0,
-        output_limit: None,
-        clock: rekindle::agent::ExecutionClock::default(),
-    }
-}
-
 const RUNNING: (SandboxState, Option<EndReason>) = (SandboxState::Running, None);
 
 #[tokio::test]
@@ -79,7 +65,7 @@ async fn an_idle_sandbox_ends_and_one_with_a_call_under_way_is_not_idle() {
     let made = made(service, 1000, 10).await;
     pause();
     advance(9 * SECOND).await;
-    let spec = sleeping("sleep 50000", 60 * SECOND);
+    let spec = spec("sleep 50000", 60 * SECOND);
     let began = tokio::time::Instant::now();
     let ran = service.execute(&Caller::local(), made.id.as_str(), spec, Default::default(), "").await;
     ran.expect("it is in use for longer than it may be idle");
@@ -104,7 +90,7 @@ async fn who_asks_for_pauses_without_end_does_not_outlive_the_clocks() {
             && began.elapsed() < 200 * SECOND
         {}
     };
-    let spec = sleeping("sleep 600000", 1000 * SECOND);
+    let spec = spec("sleep 600000", 1000 * SECOND);
     let running = service.execute(&caller, id, spec, Default::default(), "");
     let (ran, ..) = in_time("its end", async { tokio::join!(running, asking(), asking(), asking()) }).await;
     ran.expect_err("it was cut off");

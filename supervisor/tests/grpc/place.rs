@@ -5,8 +5,10 @@ use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
 
+use rekindle::agent::{ExecutionClock, GuestUser, Program};
 use rekindle::config::tokens::{NewToken, Quota, Scope};
 use rekindle::engine::fake::FakeControl;
+use rekindle::service::ExecuteSpec;
 use rekindle_api::client::Client;
 use rekindle_api::v1::{self, ErrorDetail, ErrorReason};
 use rekindle_api::{Code, Status};
@@ -88,6 +90,21 @@ pub fn shell(sandbox: &str, line: &str) -> v1::ExecuteRequest {
         sandbox: sandbox.into(),
         program: Some(v1::Program { program: Some(v1::program::Program::Shell(line.into())) }),
         ..v1::ExecuteRequest::default()
+    }
+}
+
+/// The same for the service itself.
+pub fn spec(line: &str, timeout: Duration) -> ExecuteSpec {
+    ExecuteSpec {
+        program: Program::Shell(line.into()),
+        user: GuestUser::User,
+        plain_interpreter: false,
+        env: Default::default(),
+        cwd: String::new(),
+        timeout: Some(timeout),
+        memory_bytes: 0,
+        output_limit: None,
+        clock: ExecutionClock::default(),
     }
 }
 

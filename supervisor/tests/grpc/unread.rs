@@ -1,30 +1,16 @@
 //! Pauses beside calls that end: live output that nobody reads, calls that were given up.
 
 use bytes::Bytes;
-use rekindle::service::{Caller, ExecuteSpec, Input, LiveEvent, LiveExecution, SandboxState, ServiceError};
+use rekindle::service::{Caller, Input, LiveEvent, LiveExecution, SandboxState, ServiceError};
 use rekindle_test_support::wait::{PATIENCE, in_time, until};
 
-use crate::place::Place;
+use crate::place::{Place, spec};
 
 /// More than anything between a guest and a caller that does not read can hold.
 const FLOOD: &str = "flood 20000000";
 
-fn spec(line: &str) -> ExecuteSpec {
-    ExecuteSpec {
-        program: rekindle::agent::Program::Shell(line.into()),
-        user: rekindle::agent::GuestUser::User,
-        plain_interpreter: false,
-        env: Default::default(),
-        cwd: String::new(),
-        timeout: Some(10 * PATIENCE),
-        memory_bytes: 0,
-        output_limit: None,
-        clock: rekindle::agent::ExecutionClock::default(),
-    }
-}
-
 async fn started(place: &Place, sandbox: &str, line: &str) -> LiveExecution {
-    let spec = spec(line);
+    let spec = spec(line, 10 * PATIENCE);
     let live = place.service.execute_live(&Caller::local(), sandbox, &spec, Input::None, None).await;
     live.expect("started")
 }
@@ -61,7 +47,8 @@ async fn a_pause_waits_for_the_end_of_a_call_that_is_given_up() {
     let place = Place::new().await;
     let (service, caller) = (&place.service, Caller::local());
     let (id, guest) = place.sandbox(&mut place.client().await).await;
-    let mut running = Box::pin(service.execute(&caller, &id, spec("sleep 600000"), Bytes::new(), ""));
+    let mut running =
+        Box::pin(service.execute(&caller, &id, spec("sleep 600000", 10 * PATIENCE), Bytes::new(), ""));
     tokio::select! {
         ended = &mut running => panic!("{ended:?}"),
         () = until("it runs", || guest.running() == 1) => {}

@@ -133,6 +133,19 @@ async fn the_running_kernel_has_what_a_developer_machine_needs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_shell_starts_no_program_before_its_command() {
+    let lab = lab!();
+    let _turn = lab.turn().await;
+    let vm = lab.clone().await;
+    let traced = output(&vm, shell("bash -xlc 'echo begun' 2>&1")).await;
+    assert!(traced.contains("PATH=/usr/local/bin:") && traced.contains("+ echo begun"), "{traced}");
+    for program in ["id -u", "run-parts"] {
+        assert!(!traced.contains(program), "{traced}");
+    }
+    vm.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_big_image_has_the_tools_and_libraries_agents_reach_for_and_clones_draw_their_own_numbers() {
     let lab = lab!();
     let source = match lab.source_of("python-node", PYTHON_NODE) {
