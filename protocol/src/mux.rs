@@ -21,8 +21,8 @@ use yamux::{Config, Connection, ConnectionError, Mode};
 
 use self::corked::{Cork, Corked, cork};
 use self::held::Held;
-pub use self::raw::RawStream;
-pub use self::stream::Stream;
+pub use self::raw::{RawReader, RawStream, RawWriter};
+pub use self::stream::{Piece, Stream};
 use crate::limits::{CHUNK_BYTES, MAX_STREAMS};
 
 /// Largest body of one multiplexer frame that this side sends: a whole piece of a file with what is around it.

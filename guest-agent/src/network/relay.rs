@@ -4,12 +4,13 @@ use std::io;
 use std::os::fd::AsFd as _;
 
 use nix::sys::socket::sockopt;
-use rekindle_protocol::mux::{RawStream, Stream};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf};
+use rekindle_protocol::mux::{RawReader, RawStream, RawWriter, Stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 
-/// Bytes that are moved at once: as many as fit one frame of the channel. An answer to an execution may have to wait for
-/// so many of each connection.
+/// Bytes that are moved out at once: as many as fit one frame of the channel. An answer to an execution may have to wait
+/// for so many of each connection.
 const PIECE: usize = 64 * 1024;
 
 /// Moves bytes to the end of both directions. What the host says first is for `opening`: with a word of its own there
@@ -17,19 +18,19 @@ const PIECE: usize = 64 * 1024;
 pub(super) async fn relay<T>(
     socket: &mut TcpStream,
     stream: Stream,
-    opening: impl AsyncFnOnce(&mut ReadHalf<RawStream>) -> io::Result<Option<T>>,
+    opening: impl AsyncFnOnce(&mut RawReader) -> io::Result<Option<T>>,
 ) -> io::Result<Option<T>> {
-    let (mut from_host, mut to_host) = tokio::io::split(RawStream::new(stream));
+    let (mut from_host, mut to_host) = RawStream::new(stream).halves();
     let (mut from_socket, mut to_socket) = socket.split();
     let up = async {
-        copy(&mut from_socket, &mut to_host).await?;
+        out(&mut from_socket, &mut to_host).await?;
         to_host.shutdown().await
     };
     let down = async {
         if let Some(word) = opening(&mut from_host).await.map_err(Broken::Reading)? {
             return Ok(Some(word));
         }
-        copy(&mut from_host, &mut to_socket).await?;
+        bring_in(&mut from_host, &mut to_socket).await?;
         to_socket.shutdown().await.map_err(Broken::Writing)?;
         Ok::<_, Broken>(None)
     };
@@ -81,7 +82,16 @@ impl From<Broken> for io::Error {
     }
 }
 
-async fn copy(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) -> Result<(), Broken> {
+/// Moves what the host says, in the pieces in which it comes.
+async fn bring_in(from: &mut RawReader, to: &mut WriteHalf<'_>) -> Result<(), Broken> {
+    while let Some(piece) = from.piece().await.map_err(Broken::Reading)? {
+        to.write_all(piece.as_ref()).await.map_err(Broken::Writing)?;
+    }
+    Ok(())
+}
+
+/// Moves what the program says.
+async fn out(from: &mut ReadHalf<'_>, to: &mut RawWriter) -> Result<(), Broken> {
     let mut piece = vec![0; PIECE];
     loop {
         match from.read(&mut piece).await.map_err(Broken::Reading)? {

@@ -5,6 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use futures::Stream as _;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt};
 
@@ -27,6 +28,27 @@ impl Stream {
     /// Both halves have ended, or it was reset, or the session is over.
     pub(super) fn is_closed(&self) -> bool {
         self.inner.get_ref().is_closed()
+    }
+}
+
+/// Bytes of a stream as they came, in one frame.
+#[derive(Debug)]
+pub struct Piece(yamux::Packet);
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+}
+
+impl Stream {
+    /// The next piece, which is not copied for that; nothing at the end. `poll_read` goes on where it ends.
+    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Piece>>> {
+        let piece = ready!(Pin::new(self.inner.get_mut()).poll_next(cx)).transpose()?;
+        if let (Some(held), Some(piece)) = (&self.held, &piece) {
+            held.read(self.id, piece.as_ref().len());
+        }
+        Poll::Ready(Ok(piece.map(Piece)))
     }
 }
 

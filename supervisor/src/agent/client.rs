@@ -20,6 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument as _;
 
+use super::bulk::{BulkStream, Calls, UnderWayCall};
 use super::error::{AgentError, Refusal};
 use super::hello::Hello;
 use super::user::GuestUser;
@@ -107,7 +108,7 @@ impl AgentClient {
     /// The streams that the guest opens from now on, each for one connection to the outside. Whoever takes them last
     /// has them; while nobody does, each is refused as it arrives.
     #[must_use]
-    pub fn take_streams(&self) -> mpsc::Receiver<Stream> {
+    pub fn take_streams(&self) -> mpsc::Receiver<BulkStream> {
         let (sender, receiver) = mpsc::channel(MAX_WAITING_STREAMS);
         self.session.taker.set(Some(sender));
         receiver
@@ -116,18 +117,18 @@ impl AgentClient {
 
 /// Who takes the streams that the guest opens.
 #[derive(Debug, Default)]
-struct Taker(Mutex<Option<mpsc::Sender<Stream>>>);
+struct Taker(Mutex<Option<mpsc::Sender<BulkStream>>>);
 
 impl Taker {
-    fn set(&self, sender: Option<mpsc::Sender<Stream>>) {
+    fn set(&self, sender: Option<mpsc::Sender<BulkStream>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sender;
     }
 
     /// Hands streams over until the session ends. One that nobody takes is dropped, which resets it.
-    async fn hand_over(&self, mut incoming: Incoming) {
+    async fn hand_over(&self, mut incoming: Incoming, calls: Arc<Calls>) {
         while let Some(stream) = incoming.next().await {
             if let Some(sender) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-                let _ = sender.try_send(stream);
+                let _ = sender.try_send(BulkStream::new(stream, Arc::clone(&calls)));
             }
         }
         self.set(None);
@@ -161,6 +162,8 @@ pub(super) struct Session {
     watches: Arc<Semaphore>,
     ports: Arc<Semaphore>,
     taker: Arc<Taker>,
+    /// Those that go before transfers of programs.
+    calls_under_way: Arc<Calls>,
     /// What it costs to read what the guest says.
     pub(super) meter: Arc<Meter>,
     /// Dropped with the session, which tells its task that nobody waits any more.
@@ -173,8 +176,10 @@ impl Session {
         let (opener, incoming, driver) = mux::session(io, Side::Host);
         let taker = Arc::new(Taker::default());
         let meter = Arc::new(Meter::default());
+        let calls_under_way = Arc::new(Calls::default());
         let (hand_over, metered) = (Arc::clone(&taker), Arc::clone(&meter));
-        tokio::spawn(async move { metered.run(hand_over.hand_over(incoming)).await });
+        let calls = Arc::clone(&calls_under_way);
+        tokio::spawn(async move { metered.run(hand_over.hand_over(incoming, calls)).await });
         let (tell_end, ended) = watch::channel(None);
         let (held, released) = oneshot::channel::<()>();
         let metered = Arc::clone(&meter);
@@ -199,9 +204,15 @@ impl Session {
             watches: Arc::new(Semaphore::new(MAX_WATCHES)),
             ports: Arc::new(Semaphore::new(MAX_PORT_CONNECTIONS)),
             taker,
+            calls_under_way,
             meter,
             _held: held,
         })
+    }
+
+    /// What makes transfers of programs wait for an operation that may be short.
+    pub(super) fn goes_first(&self, lane: Lane) -> Option<UnderWayCall> {
+        matches!(lane, Lane::Execution | Lane::Call).then(|| self.calls_under_way.begin())
     }
 
     /// Opens a stream for one operation, with the permit it must hold as long as the stream.

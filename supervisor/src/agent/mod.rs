@@ -5,6 +5,7 @@
 //! turned into the types below, or becomes an [`AgentError`]. One file per operation, the short
 //! ones in `calls`; `docs/agent-protocol.md` describes what travels.
 
+mod bulk;
 mod calls;
 mod client;
 mod clock;
@@ -34,6 +35,7 @@ mod watch;
 #[cfg(test)]
 mod fake;
 
+pub use bulk::BulkStream;
 pub use calls::Pong;
 pub use client::AgentClient;
 pub use clock::{ExecutionClock, InvalidClock};

@@ -16,6 +16,7 @@ use tokio::io::{AsyncReadExt as _, ReadHalf, WriteHalf};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
+use super::bulk::UnderWayCall;
 use super::client::{AgentClient, Lane, Session};
 use super::error::{AgentError, Refusal};
 use super::patience::{Overdue, deadline};
@@ -38,6 +39,8 @@ pub(super) struct Operation {
     buffer: BytesMut,
     writer: Option<WriteHalf<Stream>>,
     _permit: OwnedSemaphorePermit,
+    /// Transfers of programs wait for it for a moment.
+    _goes_first: Option<UnderWayCall>,
 }
 
 /// What is left of an operation whose frames have been exchanged.
@@ -60,6 +63,7 @@ impl Operation {
         deadline: Instant,
     ) -> Result<Self, AgentError> {
         let began = Instant::now();
+        let goes_first = session.goes_first(lane);
         let (stream, permit) = session.open(name, lane, deadline).await?;
         let (reader, writer) = tokio::io::split(stream);
         let mut operation = Self {
@@ -70,6 +74,7 @@ impl Operation {
             buffer: BytesMut::new(),
             writer: Some(writer),
             _permit: permit,
+            _goes_first: goes_first,
         };
         operation.send(&Request { op: Some(op) }, deadline).await?;
         Ok(operation)
