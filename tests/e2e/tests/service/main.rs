@@ -43,4 +43,5 @@ mod soak;
 mod strangers;
 mod stress;
 mod terminal;
+mod wall_clock;
 mod without_memory;
