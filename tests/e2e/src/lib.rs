@@ -18,6 +18,7 @@ pub mod leftovers;
 pub mod memory;
 pub mod node;
 pub mod packages;
+pub mod provisions;
 pub mod python;
 pub mod server;
 pub mod site;

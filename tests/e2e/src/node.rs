@@ -11,7 +11,8 @@ use crate::packages::{kept, printed, said};
 pub struct Modules(PathBuf);
 
 impl Modules {
-    /// These packages, fetched once for each list and each Node and kept in the cache.
+    /// These packages, fetched once for each list and kept in the cache. Nothing of them is compiled here, so every Node
+    /// runs them.
     ///
     /// # Errors
     /// Says what this machine lacks.
@@ -20,14 +21,20 @@ impl Modules {
     /// When it is stopped half-way.
     pub async fn fetch(packages: &'static [&'static str]) -> Result<Self, String> {
         let fetching = move || {
-            let version = said("node", Command::new("node").arg("--version"))?;
-            kept("node", &format!("{version}{}", packages.join("\n")), |aside| {
+            said("node", Command::new("node").arg("--version"))?;
+            kept("node", &packages.join("\n"), |aside| {
                 let mut install = Command::new("npm");
                 install.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]);
                 said("npm", install.arg(aside).args(packages)).map(drop)
             })
         };
         tokio::task::spawn_blocking(fetching).await.expect("ends").map(Self)
+    }
+
+    /// The folder they are in.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.0
     }
 
     /// A file of a package.

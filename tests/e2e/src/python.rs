@@ -37,7 +37,25 @@ impl Packages {
         })
     }
 
-    /// The same with a package of this checkout's besides.
+    /// Packages of which nothing is compiled, with everything they import: the same for every Python, and fetched once
+    /// for each list.
+    ///
+    /// # Errors
+    /// Says what this machine lacks.
+    ///
+    /// # Panics
+    /// When it is stopped half-way.
+    pub async fn portable(requirements: &'static str) -> Result<Self, String> {
+        let fetching = || {
+            said("python3", Command::new("python3").arg("-VV"))?;
+            let any = ["--no-deps", "--platform", "any", "--implementation", "py", "--abi", "none"];
+            kept("python", requirements, |aside| installed(requirements, &any, aside))
+        };
+        let dir = tokio::task::spawn_blocking(fetching).await.expect("ends")?;
+        Ok(Self { python: "python3".into(), dir: Some(dir), own: None })
+    }
+
+    /// The same as [`Packages::fetch`] with a package of this checkout's besides.
     ///
     /// # Errors
     /// Says what this machine lacks, or why it cannot be installed.
@@ -175,13 +193,13 @@ fn environment(python: &Path, what: &str, folder: &Path, requirements: &str) -> 
 
 fn packages(requirements: &str) -> Result<PathBuf, String> {
     let version = said("python3", Command::new("python3").arg("-VV"))?;
-    kept("python", &format!("{version}{requirements}"), |aside| {
-        let list = aside.join("requirements.txt");
-        fs::write(&list, requirements).map_err(|error| error.to_string())?;
-        let mut install = Command::new("python3");
-        install
-            .args(["-m", "pip", "install", "--quiet", "--only-binary", ":all:", "--requirement"])
-            .arg(list);
-        said("pip", install.arg("--target").arg(aside)).map(drop)
-    })
+    kept("python", &format!("{version}{requirements}"), |aside| installed(requirements, &[], aside))
+}
+
+fn installed(requirements: &str, words: &[&str], dir: &Path) -> Result<(), String> {
+    let list = dir.join("requirements.txt");
+    fs::write(&list, requirements).map_err(|error| error.to_string())?;
+    let mut install = Command::new("python3");
+    install.args(["-m", "pip", "install", "--quiet", "--only-binary", ":all:"]).args(words);
+    said("pip", install.arg("--requirement").arg(list).arg("--target").arg(dir)).map(drop)
 }

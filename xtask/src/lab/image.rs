@@ -33,13 +33,16 @@ const PACKAGES: &[&str] = &[
     "cpio",
     "xz-utils",
     "zstd",
-    "python3-minimal",
+    "python3",
     "e2fsprogs",
     "iproute2",
     "ca-certificates",
     "procps",
     // For the package's unit alone; the lab's first process is its own.
     "systemd",
+    // For the servers of the network's tests, with Python: git's own, and npm's registry.
+    "git",
+    "nodejs",
 ];
 /// The scripts, in the order they are hashed.
 const SCRIPTS: [&str; 4] = ["customize.sh", "init", "initrd-init", "server.py"];

@@ -15,7 +15,8 @@ use anyhow::Result;
 
 use super::groups::{Filter, Group, quote};
 use super::machine::{Lab, Life};
-use super::suite::{Report, told};
+use super::stage::PROVISIONS;
+use super::suite::{NETWORK, Report, told};
 use crate::cache::Cache;
 use crate::soak;
 
@@ -27,6 +28,10 @@ const ATTEMPTS: u32 = 2;
 /// A lab in which no test ends for so long has broken without a word.
 const SILENCE: Duration = Duration::from_secs(900);
 
+/// Directories of the share: what all groups need, and what [`NETWORK`] needs besides.
+pub const SUITE: &str = "suite";
+pub const BESIDES: &str = "besides";
+
 /// A lab, or the next one.
 pub struct Rig<'a> {
     cache: &'a Cache,
@@ -35,7 +40,8 @@ pub struct Rig<'a> {
 }
 
 impl<'a> Rig<'a> {
-    /// `stage` fills the directory `suite` of the lab's share. Nothing is booted before the first group.
+    /// `stage` fills the directories [`SUITE`] and [`BESIDES`] of the lab's share. Nothing is booted before the first
+    /// group.
     pub fn new(cache: &'a Cache, stage: &'a dyn Fn(&Path) -> Result<()>) -> Self {
         Self { cache, stage, lab: None }
     }
@@ -66,7 +72,7 @@ impl<'a> Rig<'a> {
             Some(lab) => lab,
             none => {
                 let lab = Lab::join(self.cache, Life::Bound)?;
-                (self.stage)(&lab.share().join("suite"))?;
+                (self.stage)(&lab.share())?;
                 // Off the shared directory, which is slow to read there.
                 let copy = "rm -rf /room/suite && cp -r /share/suite /room/suite";
                 anyhow::ensure!(
@@ -98,11 +104,18 @@ fn silence() -> Duration {
 fn script(group: &Group, filter: &Filter) -> String {
     let asked =
         TUNING.iter().filter_map(|name| Some(format!("{name}={}", quote(&std::env::var(name).ok()?))));
+    // It fills a gigabyte of the lab's memory, so no other group has it.
+    let (before, after) = if group.name == NETWORK {
+        let before = format!("cp -r /share/{BESIDES}/* . && tar -xf {PROVISIONS} -C cache || exit 1; ");
+        (before, "; code=$?; rm -rf cache && cp -r /share/suite/cache .; exit $code")
+    } else {
+        (String::new(), "")
+    };
     format!(
-        "cd /room/suite || exit 1; \
+        "cd /room/suite || exit 1; {before}\
          export REKINDLE_LAB=1 REKINDLE_ENGINE=firecracker REKINDLE_CACHE=/room/suite/cache \
          REKINDLE_FIRECRACKER=/room/suite/bin/firecracker REKINDLE_BIN=/room/suite/bin/rekindle \
-         REKINDLE_SKIP_FILE=/share/skips REKINDLE_ENGINE_FILE=/share/engines TMPDIR=/room {}; {}",
+         REKINDLE_SKIP_FILE=/share/skips REKINDLE_ENGINE_FILE=/share/engines TMPDIR=/room {}; {}{after}",
         asked.collect::<Vec<_>>().join(" "),
         group.command(Some("./tests"), filter)
     )

@@ -1,14 +1,19 @@
-//! Puts what runs in the lab into the directory it shares: programs, the monitor, the kernel, an image.
+//! Puts what runs in the lab into the directory it shares: programs, the monitor, the kernel, an image, and what tests
+//! would fetch from a network.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::cache::{Cache, MANIFEST};
 use crate::hint::Hint;
+use crate::job::bound_command;
 use crate::rootfs;
+
+/// What tests would fetch, packed: reading thousands of small files from the share takes the lab minutes.
+pub const PROVISIONS: &str = "provisions.tar";
 
 /// A directory that is being filled.
 pub struct Stage {
@@ -59,6 +64,34 @@ impl Stage {
                 self.put(&cache.root().join(&path), Path::new("cache").join(&path))?;
             }
         }
+        Ok(())
+    }
+
+    /// What `program` fetches into the cache, or finds there, and lists. Where something cannot be had, it says why, and
+    /// so will the tests that miss it.
+    pub fn provisions(&self, cache: &Cache, program: &Path) -> Result<()> {
+        let listed = bound_command(program)
+            .env("REKINDLE_CACHE", cache.root())
+            .stderr(Stdio::inherit())
+            .output()
+            .context("what tests need from a network cannot be fetched")?;
+        ensure!(
+            listed.status.success(),
+            "what tests need from a network cannot be fetched: {}",
+            listed.status
+        );
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let folders = listed.lines().map(|dir| Path::new(dir).strip_prefix(cache.root()));
+        let folders = folders.collect::<Result<Vec<_>, _>>().context("a folder is not in the cache")?;
+        fs::create_dir_all(&self.dir)?;
+        let mut tar = Command::new("tar");
+        tar.arg("-cf").arg(self.dir.join(PROVISIONS)).arg("-C").arg(cache.root());
+        // The empty list is for when there is nothing.
+        let packed = tar.args(["-T", "/dev/null"]).args(folders).status();
+        ensure!(
+            packed.is_ok_and(|status| status.success()),
+            "what tests need from a network cannot be packed"
+        );
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use nix::unistd::geteuid;
 
 use super::groups::{self, Filter};
-use super::rig::Rig;
+use super::rig::{BESIDES, Rig, SUITE};
 use super::stage::Stage;
 use crate::cache::Cache;
 use crate::hint::Hint;
@@ -31,6 +31,11 @@ const PROGRAMS: &[Program] = &[
 pub const EVERYTHING: &str = "REKINDLE_LAB_E2E";
 /// The image beside `minimal` that tests of the end-to-end suite use.
 const BIG: &str = "python-node";
+/// The tests that need an image which is built on demand, and what a network has.
+pub(super) const NETWORK: &str = "service::network";
+const ON_DEMAND: &str = "developer";
+/// Fetches what the network has.
+const PROVISIONS: &str = "rekindle-provisions";
 /// The command line, which the end-to-end suite runs.
 const COMMAND: &str = "rekindle";
 /// What the tests write in the shared directory.
@@ -49,6 +54,8 @@ struct Kit {
     firecracker: PathBuf,
     command: PathBuf,
     programs: Vec<PathBuf>,
+    /// Fetches what the tests need from a network, where there is a test that does.
+    provisions: Option<PathBuf>,
 }
 
 /// Where the tests can run.
@@ -118,16 +125,18 @@ pub fn run(cache: &Cache, filter: &[String], line: &mut dyn FnMut(&str)) -> Resu
     let built = Built::of(&wanted)?;
     let programs = wanted.into_iter().map(|program| Ok((program, built.program(program.test)?)));
     let programs = programs.collect::<Result<Vec<_>>>()?;
-    let kit = Kit {
-        firecracker: setup::find_firecracker(cache).context("there is no Firecracker binary")?,
-        command: built.program(COMMAND)?,
-        programs: programs.iter().map(|(_, path)| path.clone()).collect(),
-    };
     let filter = Filter::new(filter);
     let mut groups = Vec::new();
     for (program, path) in &programs {
         groups.extend(groups::groups(path, program.test, program.module, &filter)?);
     }
+    let network = groups.iter().any(|group| group.name == NETWORK);
+    let kit = Kit {
+        firecracker: setup::find_firecracker(cache).context("there is no Firecracker binary")?,
+        command: built.program(COMMAND)?,
+        programs: programs.iter().map(|(_, path)| path.clone()).collect(),
+        provisions: network.then(|| built.program(PROVISIONS)).transpose()?,
+    };
     let mut whole = Report { passed: true, ..Report::default() };
     if place(cache) == Place::Here {
         for group in &groups {
@@ -137,7 +146,7 @@ pub fn run(cache: &Cache, filter: &[String], line: &mut dyn FnMut(&str)) -> Resu
     }
     // One at a time: they would share the lab and overwrite each other's files in it.
     let _alone = cache.scratch("lab-tests")?;
-    let stage = |dir: &Path| stage(cache, dir, &kit);
+    let stage = |share: &Path| stage(cache, share, &kit);
     let mut rig = Rig::new(cache, &stage);
     for group in &groups {
         whole.add(rig.run(group, &filter, line));
@@ -173,9 +182,9 @@ pub(super) fn told(passed: bool, dir: &Path) -> Report {
     Report { passed, skips: read(SKIPS), engines: read(ENGINES), breaks: Vec::new() }
 }
 
-/// Puts everything the tests need into a directory.
-fn stage(cache: &Cache, dir: &Path, kit: &Kit) -> Result<()> {
-    let stage = Stage::empty(dir.to_owned());
+/// Puts everything the tests need into the share.
+fn stage(cache: &Cache, share: &Path, kit: &Kit) -> Result<()> {
+    let stage = Stage::empty(share.join(SUITE));
     stage.monitor(&kit.firecracker)?;
     stage.put(&kit.command, Path::new("bin").join(COMMAND))?;
     stage.guest(cache, "minimal")?;
@@ -184,6 +193,11 @@ fn stage(cache: &Cache, dir: &Path, kit: &Kit) -> Result<()> {
     }
     for program in &kit.programs {
         stage.put(program, Path::new("tests").join(program.file_name().unwrap_or_default()))?;
+    }
+    if let Some(program) = &kit.provisions {
+        let besides = Stage::empty(share.join(BESIDES));
+        besides.guest_if_built(cache, ON_DEMAND)?;
+        besides.provisions(cache, program)?;
     }
     Ok(())
 }

@@ -3,11 +3,9 @@
 //!
 //! Repository, packages and archive are made by their own tools in the guest, before.
 
-use std::process::Command;
-
 use rekindle_api::v1::Sandbox;
 use rekindle_e2e::authority::Authority;
-use rekindle_e2e::packages::{kept, said};
+use rekindle_e2e::provisions;
 use rekindle_e2e::site::Site;
 use serde_json::json;
 
@@ -23,8 +21,6 @@ memory_mib = 1024
 scratch_mib = 1024
 root = true
 "#;
-/// What builds the repository's package, as published.
-const BUILD_BACKEND: &str = "setuptools==80.9.0";
 
 /// A repository with an extension in C, a Makefile, a package of npm's and tests of both.
 const REPOSITORY: &str = r#"
@@ -142,13 +138,9 @@ async fn npm_project(gate: &Gate, sandbox: &Sandbox) {
     gate.shell(sandbox, "cat > package-lock.json", &locked.to_string()).await.printed();
 }
 
-/// The wheel of [`BUILD_BACKEND`] and its name.
+/// The wheel of what builds the repository's package, and its name.
 fn backend() -> Result<(String, Vec<u8>), String> {
-    let dir = kept("wheels", BUILD_BACKEND, |dir| {
-        let mut pip = Command::new("python3");
-        pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"]);
-        said("pip", pip.arg(dir).arg(BUILD_BACKEND)).map(drop)
-    })?;
+    let dir = provisions::build_backend()?;
     let entry =
         dir.read_dir().map_err(|error| error.to_string())?.flatten().next().ok_or("pip left no wheel")?;
     let wheel = std::fs::read(entry.path()).map_err(|error| error.to_string())?;

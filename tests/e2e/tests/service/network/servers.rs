@@ -7,18 +7,13 @@ use rekindle_e2e::authority::Authority;
 use rekindle_e2e::foreign::Foreign;
 use rekindle_e2e::forge::Forge;
 use rekindle_e2e::front::Front;
-use rekindle_e2e::node::Modules;
-use rekindle_e2e::python::Packages;
+use rekindle_e2e::provisions;
 use tokio::process::Command;
 
 use super::clients::{TEMPLATE, lab_with_clients, trusting};
 use super::gate::Gate;
 use super::made::{PACKAGE, WHEEL};
 
-/// The index, and what it imports.
-const INDEX: &str = "pypiserver==2.3.2\n";
-/// The registry: of a version whose packages all have numbers, which every mirror has.
-const REGISTRY: &[&str] = &["verdaccio@5.20.1"];
 /// Anybody may read and publish, but for packages of one scope; what is not here is nowhere.
 const REGISTRY_SETTINGS: &str = r#"
 storage: ./storage
@@ -32,7 +27,7 @@ log: { type: stdout, format: pretty, level: http }
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pip_installs_what_was_uploaded_to_a_real_index() {
     let lab = lab_with_clients!();
-    let packages = match Packages::fetch(INDEX).await {
+    let packages = match provisions::index().await {
         Ok(packages) => packages,
         Err(reason) => rekindle_test_support::skip!("no pypiserver: {reason}"),
     };
@@ -80,7 +75,7 @@ async fn pip_installs_what_was_uploaded_to_a_real_index() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn npm_publishes_to_a_real_registry_and_installs_from_it() {
     let lab = lab_with_clients!();
-    let modules = match Modules::fetch(REGISTRY).await {
+    let modules = match provisions::registry().await {
         Ok(modules) => modules,
         Err(reason) => rekindle_test_support::skip!("no verdaccio: {reason}"),
     };
