@@ -9,16 +9,16 @@
 //! `tidy` checks that every entry still fits the code.
 
 mod groups;
+mod journal;
 mod list;
 mod passes;
 mod run;
 mod scratch;
 
-use std::collections::BTreeSet;
-
 use anyhow::{Context, Result, bail};
 
 use crate::repo;
+use journal::Journal;
 pub use list::{FILE, Mutant, load, planted};
 use run::Verdict;
 use scratch::Scratch;
@@ -32,9 +32,12 @@ pub struct Args {
     /// Show what would be planted, and plant nothing
     #[arg(long)]
     list: bool,
+    /// Go on where the last run was interrupted; it begins anew when a file has changed since
+    #[arg(long)]
+    resume: bool,
 }
 
-/// Plants one bug after the other; an error means that some were not found.
+/// Plants the bugs; an error means that some were not found.
 pub fn run(args: &Args) -> Result<()> {
     let root = repo::root();
     let all = load(&root)?;
@@ -49,25 +52,38 @@ pub fn run(args: &Args) -> Result<()> {
         }
         return Ok(());
     }
-    let scratch = Scratch::copy(&root, &repo::target_dir().join("mutants"))?;
-    let mut done = Tally { of: mutants.len(), ..Tally::default() };
+    let dir = repo::target_dir().join("mutants");
+    let scratch = Scratch::copy(&root, &dir)?;
+    let journal = dir.join(if args.only.is_empty() { "journal" } else { "journal-only" });
+    let mut journal = Journal::open(&journal, scratch.sum(), args.resume)?;
+    let mut tally = Tally { of: mutants.len(), ..Tally::default() };
     for family in groups::families(&mutants) {
-        eprintln!("mutants: the tests of {} as they are", groups::name(&family));
-        run::baseline(&scratch, &family)?;
-        let mut found = BTreeSet::new();
-        if args.only.is_empty() {
-            passes::run(&scratch, &family, |mutant| {
-                done.add(mutant, &Verdict::Found);
-                found.insert(mutant.name.as_str());
-            })?;
+        let name = format!("the tests of {} as they are", groups::name(&family));
+        if journal.seen(&name).is_none() {
+            eprintln!("mutants: {name}");
+            run::baseline(&scratch, &family)?;
+            journal.done(name, Vec::new())?;
         }
+        let found =
+            passes::run(&scratch, &mut journal, &family, |mutant| tally.add(mutant, &Verdict::Found))?;
         for mutant in family.into_iter().filter(|mutant| !found.contains(mutant.name.as_str())) {
-            let verdict =
-                run::alone(&scratch, mutant).with_context(|| format!("cannot plant {}", mutant.name))?;
-            done.add(mutant, &verdict);
+            tally.add(mutant, &alone(&scratch, &mut journal, mutant)?);
         }
     }
-    done.end()
+    tally.end()
+}
+
+fn alone(scratch: &Scratch, journal: &mut Journal, mutant: &Mutant) -> Result<Verdict> {
+    let step = format!("alone: {}", mutant.name);
+    if journal.seen(&step).is_some() {
+        return Ok(Verdict::Found);
+    }
+    let verdict = run::alone(scratch, mutant).with_context(|| format!("cannot plant {}", mutant.name))?;
+    // Any other is tried again.
+    if verdict == Verdict::Found {
+        journal.done(step, Vec::new())?;
+    }
+    Ok(verdict)
 }
 
 /// What came of those that are done.

@@ -7,43 +7,85 @@
 //!              tests stayed green beside each other
 //! ```
 //!
-//! A bug that did not turn its test red in both passes, or that fits into no group, is not judged here: nor is one that
+//! To be found by mistake, a bug would have to meet, in both passes, another one that turns its test red only together
+//! with it. One that did not turn its test red in both, or that fits into no group, is not judged here: nor is one that
 //! does not compile, hangs, or whose test is skipped.
 
-use std::time::Instant;
+use std::collections::BTreeSet;
 
 use anyhow::Result;
 
 use super::groups::{self, Cleared, Group};
+use super::journal::Journal;
 use super::list::Mutant;
 use super::run::{self, Verdict};
 use super::scratch::Scratch;
 
-/// Tells of each bug of a family that is found.
-pub fn run<'a>(scratch: &Scratch, family: &[&'a Mutant], mut found: impl FnMut(&'a Mutant)) -> Result<()> {
-    let mut cleared = Cleared::default();
-    let mut suspects = Vec::new();
-    for group in several(groups::first(family)) {
-        let begun = Instant::now();
-        let seen = run::with_planted(scratch, &group, family, || run::green(scratch, family))?;
-        let Some(green) = compiled(seen, &group) else { continue };
-        let is_in = |mutants: &[&Mutant], one: &Mutant| mutants.iter().any(|other| other.name == one.name);
-        suspects.extend(group.iter().copied().filter(|mutant| !is_in(&green, mutant)));
-        let others = family.iter().copied().filter(|mutant| !is_in(&group, mutant));
-        let (clear, red): (Vec<_>, Vec<_>) = others.partition(|mutant| is_in(&green, mutant));
-        clear.into_iter().for_each(|mutant| cleared.stayed_green(mutant, &group));
-        let (planted, red, seconds) = (group.len(), red.len(), begun.elapsed().as_secs());
-        eprintln!("mutants: {planted} at once, {red} other tests not green, {seconds} s");
+/// Two passes over fewer bugs than these save little or nothing.
+const FEWEST: usize = 8;
+
+/// Tells of each bug of a family that is found, and returns their names.
+pub fn run<'a>(
+    scratch: &Scratch,
+    journal: &mut Journal,
+    family: &[&'a Mutant],
+    mut tell: impl FnMut(&Mutant),
+) -> Result<BTreeSet<&'a str>> {
+    let mut found = BTreeSet::new();
+    if family.len() < FEWEST {
+        return Ok(found);
     }
+    let (suspects, cleared) = first(scratch, journal, family)?;
     for group in several(groups::second(&suspects, &cleared)) {
-        let seen = run::with_planted(scratch, &group, &group, || {
-            group.iter().map(|mutant| run::one(scratch, mutant)).collect::<Result<Vec<_>>>()
-        })?;
-        let Some(verdicts) = compiled(seen, &group) else { continue };
-        let red = group.into_iter().zip(verdicts).filter(|(_, verdict)| *verdict == Verdict::Found);
-        red.for_each(|(mutant, _)| found(mutant));
+        let step = format!("red: {}", names(&group).join(" "));
+        if journal.seen(&step).is_none() {
+            let seen = run::with_planted(scratch, &group, &group, || {
+                group.iter().map(|mutant| run::one(scratch, mutant)).collect::<Result<Vec<_>>>()
+            })?;
+            let Some(verdicts) = compiled(seen, &group) else { continue };
+            let verdicts = group.iter().zip(verdicts);
+            let red = verdicts.filter(|(_, verdict)| *verdict == Verdict::Found);
+            journal.done(step.clone(), red.map(|(mutant, _)| mutant.name.clone()).collect())?;
+        }
+        let red = journal.seen(&step).unwrap_or_default();
+        for mutant in group.iter().filter(|mutant| red.contains(&mutant.name)) {
+            tell(mutant);
+            found.insert(mutant.name.as_str());
+        }
     }
-    Ok(())
+    Ok(found)
+}
+
+/// The bugs in whose groups their tests were not green, and which tests stayed green beside which.
+fn first<'a>(
+    scratch: &Scratch,
+    journal: &mut Journal,
+    family: &[&'a Mutant],
+) -> Result<(Vec<&'a Mutant>, Cleared<'a>)> {
+    let (mut suspects, mut cleared) = (Vec::new(), Cleared::default());
+    for group in several(groups::first(family)) {
+        let step = format!("green: {}", names(&group).join(" "));
+        if journal.seen(&step).is_none() {
+            let seen = run::with_planted(scratch, &group, family, || run::green(scratch, family))?;
+            let Some(green) = compiled(seen, &group) else { continue };
+            eprintln!("mutants: {} planted, {} of {} tests green", group.len(), green.len(), family.len());
+            journal.done(step.clone(), names(&green).into_iter().map(str::to_owned).collect())?;
+        }
+        let green = journal.seen(&step).unwrap_or_default();
+        for mutant in family {
+            let planted = group.iter().any(|other| other.name == mutant.name);
+            match (planted, green.contains(&mutant.name)) {
+                (true, false) => suspects.push(*mutant),
+                (false, true) => cleared.stayed_green(mutant, &group),
+                (true, true) | (false, false) => {}
+            }
+        }
+    }
+    Ok((suspects, cleared))
+}
+
+fn names<'a>(mutants: &[&'a Mutant]) -> Vec<&'a str> {
+    mutants.iter().map(|mutant| mutant.name.as_str()).collect()
 }
 
 /// Those that can be of use: what is planted alone is judged alone.
@@ -53,8 +95,7 @@ fn several(groups: Vec<Group<'_>>) -> impl Iterator<Item = Group<'_>> {
 
 fn compiled<T>(seen: Result<T, String>, group: &Group<'_>) -> Option<T> {
     seen.inspect_err(|error| {
-        let names: Vec<&str> = group.iter().map(|mutant| mutant.name.as_str()).collect();
-        eprintln!("mutants: these do not compile together: {}: {error}", names.join(", "));
+        eprintln!("mutants: these do not compile together: {}: {error}", names(group).join(", "));
     })
     .ok()
 }

@@ -16,7 +16,7 @@ const BUILD: &str = "3600";
 /// How long a test may take. Tests end what hangs themselves, sooner.
 const TEST: &str = "600";
 /// How long all tests of a target may take that run beside planted bugs. What has not ended by then has no result.
-const ALL: &str = "120";
+const ALL: &str = "240";
 /// What `timeout` ends with when time was up, and when it had to kill.
 const TIME_UP: [i32; 2] = [124, 137];
 
