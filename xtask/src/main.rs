@@ -74,7 +74,7 @@ enum Verb {
     Tidy,
     /// Run every check and test, and end with one line of counts
     Test(test::Args),
-    /// Plant the bugs of tests/mutants.toml one by one, and see whether a test finds each
+    /// Plant the bugs of tests/mutants.toml, and see whether a test finds each
     Mutants(mutants::Args),
     /// Run the official tests of E2B's Python SDK against a server of this checkout
     Compat(compat::Args),

@@ -1,6 +1,6 @@
-//! Runs the named tests: once as they are, then each with its bug planted.
+//! Builds and runs the named tests: as they are, and with bugs planted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _};
@@ -15,6 +15,8 @@ use super::scratch::Scratch;
 const BUILD: &str = "3600";
 /// How long a test may take. Tests end what hangs themselves, sooner.
 const TEST: &str = "600";
+/// How long all tests of a target may take that run beside planted bugs. What has not ended by then has no result.
+const ALL: &str = "240";
 /// What `timeout` ends with when time was up, and when it had to kill.
 const TIME_UP: [i32; 2] = [124, 137];
 
@@ -46,18 +48,14 @@ impl fmt::Display for Verdict {
 }
 
 /// Runs all named tests on the code as it is: red means something only where green was before.
-pub fn baseline(scratch: &Scratch, mutants: &[Mutant]) -> Result<()> {
-    let mut targets: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-    for Mutant { package, target, test, .. } in mutants {
-        targets.entry((package, target)).or_default().insert(test);
-    }
-    for ((package, target), tests) in targets {
-        let built = build(scratch, package, target)?;
+pub fn baseline(scratch: &Scratch, mutants: &[&Mutant]) -> Result<()> {
+    for ((package, target), tests) in by_target(mutants) {
+        let built = build(scratch, package, &[target])?;
         if !built.status.success() {
             bail!("the tests of {package} do not compile:\n{}", String::from_utf8_lossy(&built.stderr));
         }
-        let names: Vec<&str> = tests.iter().copied().collect();
-        let (output, _) = test(scratch, package, target, &names)?;
+        let names: Vec<&str> = tests.iter().map(|mutant| mutant.test.as_str()).collect();
+        let (output, _) = test(scratch, TEST, package, target, &names)?;
         let told = String::from_utf8_lossy(&output.stdout);
         for name in names {
             match results(&told, name).as_slice() {
@@ -72,25 +70,79 @@ pub fn baseline(scratch: &Scratch, mutants: &[Mutant]) -> Result<()> {
 }
 
 /// Plants one bug, runs its test, and takes the bug back.
-pub fn plant(scratch: &Scratch, mutant: &Mutant) -> Result<Verdict> {
-    let path = scratch.file(&mutant.file);
-    let original = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    fs::write(&path, planted(mutant, &original)?)?;
-    let verdict = judge(scratch, mutant);
-    fs::write(&path, original)?;
-    verdict
+pub fn alone(scratch: &Scratch, mutant: &Mutant) -> Result<Verdict> {
+    let seen = with_planted(scratch, &[mutant], &[mutant], || one(scratch, mutant))?;
+    Ok(seen.unwrap_or_else(Verdict::NoBuild))
 }
 
-fn judge(scratch: &Scratch, mutant: &Mutant) -> Result<Verdict> {
-    let Mutant { package, target, test: name, .. } = mutant;
-    let built = build(scratch, package, target)?;
-    if !built.status.success() {
-        let told = String::from_utf8_lossy(&built.stderr);
-        let error = told.lines().find(|line| line.starts_with("error")).unwrap_or("error");
-        return Ok(Verdict::NoBuild(error.to_owned()));
+/// Plants bugs, each in a file of its own, builds the tests of some, looks at what was built, and takes the bugs back.
+/// What does not compile is not looked at: the compiler's first words.
+pub fn with_planted<T>(
+    scratch: &Scratch,
+    bugs: &[&Mutant],
+    tests: &[&Mutant],
+    look: impl FnOnce() -> Result<T>,
+) -> Result<Result<T, String>> {
+    let mut originals = Vec::new();
+    for bug in bugs {
+        let path = scratch.file(&bug.file);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        originals.push((path, planted(bug, &text)?, text));
     }
-    let (output, skipped) = test(scratch, package, target, &[name])?;
+    for (path, planted, _) in &originals {
+        fs::write(path, planted)?;
+    }
+    let seen = built(scratch, tests).and_then(|built| match built {
+        Ok(()) => look().map(Ok),
+        Err(error) => Ok(Err(error)),
+    });
+    for (path, _, original) in originals {
+        fs::write(path, original)?;
+    }
+    seen
+}
+
+fn built(scratch: &Scratch, tests: &[&Mutant]) -> Result<Result<(), String>> {
+    let mut packages: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (package, target) in by_target(tests).into_keys() {
+        packages.entry(package).or_default().push(target);
+    }
+    for (package, targets) in packages {
+        let built = build(scratch, package, &targets)?;
+        if !built.status.success() {
+            let told = String::from_utf8_lossy(&built.stderr);
+            let error = told.lines().find(|line| line.starts_with("error")).unwrap_or("error");
+            return Ok(Err(error.to_owned()));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Runs the test of one bug by itself, on what was built.
+pub fn one(scratch: &Scratch, mutant: &Mutant) -> Result<Verdict> {
+    let Mutant { package, target, test: name, .. } = mutant;
+    let (output, skipped) = test(scratch, TEST, package, target, &[name])?;
     Ok(verdict(output.status.code(), skipped, &results(&String::from_utf8_lossy(&output.stdout), name)))
+}
+
+/// Those whose test passes when all of them run, on what was built.
+pub fn green<'a>(scratch: &Scratch, mutants: &[&'a Mutant]) -> Result<Vec<&'a Mutant>> {
+    let mut green = Vec::new();
+    for ((package, target), tests) in by_target(mutants) {
+        let names: Vec<&str> = tests.iter().map(|mutant| mutant.test.as_str()).collect();
+        let (output, _) = test(scratch, ALL, package, target, &names)?;
+        let told = String::from_utf8_lossy(&output.stdout);
+        green.extend(tests.into_iter().filter(|mutant| results(&told, &mutant.test) == [true]));
+    }
+    Ok(green)
+}
+
+fn by_target<'a>(mutants: &[&'a Mutant]) -> BTreeMap<(&'a str, &'a str), Vec<&'a Mutant>> {
+    let mut targets: BTreeMap<(&str, &str), Vec<&Mutant>> = BTreeMap::new();
+    for mutant in mutants {
+        targets.entry((&mutant.package, &mutant.target)).or_default().push(mutant);
+    }
+    targets
 }
 
 fn verdict(code: Option<i32>, skipped: bool, results: &[bool]) -> Verdict {
@@ -116,17 +168,24 @@ fn results(told: &str, name: &str) -> Vec<bool> {
     own.into_values().collect()
 }
 
-fn build(scratch: &Scratch, package: &str, target: &str) -> Result<Output> {
+fn build(scratch: &Scratch, package: &str, targets: &[&str]) -> Result<Output> {
     let mut command = scratch.cargo(BUILD);
-    command.args(["test", "--quiet", "--no-run", "--package", package]).args(chosen(target));
+    command.args(["test", "--quiet", "--no-run", "--package", package]);
+    command.args(targets.iter().flat_map(|target| chosen(target)));
     finish(command)
 }
 
 /// Runs tests by name, and says whether one of them was skipped.
-fn test(scratch: &Scratch, package: &str, target: &str, names: &[&str]) -> Result<(Output, bool)> {
+fn test(
+    scratch: &Scratch,
+    longest: &str,
+    package: &str,
+    target: &str,
+    names: &[&str],
+) -> Result<(Output, bool)> {
     let told = tempfile::tempdir().context("cannot create a directory for what tests tell")?;
     let skips = told.path().join("skips");
-    let mut command = scratch.cargo(TEST);
+    let mut command = scratch.cargo(longest);
     command.args(["test", "--quiet", "--package", package]).args(chosen(target)).arg("--").args(names);
     // Cargo's `--quiet` is the test program's, too, and would hide the names.
     command.arg("--format=pretty").env("REKINDLE_SKIP_FILE", &skips);

@@ -8,20 +8,28 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::hash::Key;
+
 /// The copy.
 pub struct Scratch {
     checkout: PathBuf,
     target: PathBuf,
+    sum: String,
 }
 
 impl Scratch {
     /// Copies the files that git knows, as they are now.
     pub fn copy(root: &Path, dir: &Path) -> Result<Self> {
-        let scratch = Self { checkout: dir.join("checkout"), target: dir.join("target") };
-        let files = tracked(root)?;
+        let mut scratch =
+            Self { checkout: dir.join("checkout"), target: dir.join("target"), sum: String::new() };
+        let (files, mut key) = (tracked(root)?, Key::default());
         for file in &files {
             let (from, to) = (root.join(file), scratch.checkout.join(file));
             let data = fs::read(&from).with_context(|| format!("cannot read {}", from.display()))?;
+            // What people read is no part of any build.
+            if file.extension().is_none_or(|extension| extension != "md") {
+                key = key.add(&file.to_string_lossy(), &data);
+            }
             if fs::read(&to).is_ok_and(|there| there == data) {
                 continue;
             }
@@ -32,6 +40,7 @@ impl Scratch {
             fs::copy(&from, &to).with_context(|| format!("cannot write {}", to.display()))?;
         }
         remove_others(&scratch.checkout, &scratch.checkout, &files)?;
+        scratch.sum = key.finish();
         Ok(scratch)
     }
 
@@ -46,6 +55,11 @@ impl Scratch {
             command.env_remove(inherited);
         }
         command
+    }
+
+    /// The sum of what was copied, without documents.
+    pub fn sum(&self) -> &str {
+        &self.sum
     }
 
     /// A file of the copy.

@@ -206,9 +206,9 @@ async fn a_dropped_group_is_removed_with_what_is_in_it() {
     drop(group);
     assert!(record.dirs.iter().all(|dir| dir.exists()), "the runtime does not wait for the kernel");
     drop(held);
-    process.wait().await;
     undo::settle();
     assert!(record.dirs.iter().all(|dir| !dir.exists()));
+    process.wait().await;
     record.reclaim().expect("reclaiming what is gone is fine");
 }
 
