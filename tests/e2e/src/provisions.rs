@@ -11,8 +11,8 @@ use crate::node::Modules;
 use crate::packages::{kept, said};
 use crate::python::Packages;
 
-/// An index of Python packages, and what it imports.
-const INDEX: &str = "pypiserver==2.3.2\npackaging==25.0\n";
+/// An index of Python packages, and what it imports; the last of them only where Python is older than 3.12.
+const INDEX: &str = "pypiserver==2.3.2\npackaging==25.0\nimportlib-resources==6.5.2\n";
 /// A registry of npm's: of a version whose packages all have numbers, which every mirror has.
 const REGISTRY: &[&str] = &["verdaccio@5.20.1"];
 /// What builds a repository's package, as published.
